@@ -1,0 +1,110 @@
+"""The Python interface: load a model and use it, or train one."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.bundle import Bundle, load_bundle
+from regard.config import Recipe, load_recipe, make_recipe
+from regard.decode import DecodeOptions
+from regard.decode.translator import Translation, Translator
+from regard.errors import UserError
+from regard.train import session
+from regard.train.fit import Callback
+from regard.train.prepare import Pairs
+from regard.train.progress import Show
+from regard.train.signals import Stopped
+
+PathLike = str | os.PathLike[str]
+
+
+class Model:
+    """A translator: one bundle, or several with the same tokenizers as an ensemble."""
+
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        first = bundles[0]
+        for other in bundles[1:]:
+            if (other.source.checksum, other.target.checksum) != (first.source.checksum, first.target.checksum):
+                raise UserError(f"{other.path} and {first.path} have different tokenizers: they cannot be an ensemble")
+        self.bundle = first
+        self.bundles = list(bundles)
+        self.translator = Translator(
+            [b.model for b in bundles], first.source, first.target, first.decode, min(b.max_length for b in bundles)
+        )
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.bundle.languages
+
+    def translate(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+        """Translates one text or many; options are those of `DecodeOptions`, such as beam=1."""
+        if isinstance(texts, str):
+            return self.translator.translate([texts], self.options(**options))[0]
+        return self.translator.translate(list(texts), self.options(**options))
+
+    def n_best(self, texts: Sequence[str], **options: Any) -> list[list[Translation]]:
+        """Several translations of each text with their scores, best first: n_best=5, beam=5."""
+        return self.translator.n_best(list(texts), self.options(**options))
+
+    def stream(self, lines: Iterable[str], **options: Any) -> Iterator[list[Translation]]:
+        """As `n_best`, for any number of lines in bounded memory."""
+        return self.translator.stream(lines, self.options(**options))
+
+    def options(self, **changes: Any) -> DecodeOptions:
+        """The model's own decode options with some changed."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        if "n_best" in given and not given.get("sample"):
+            given.setdefault("beam", max(self.bundle.decode.beam, given["n_best"]))
+        return DecodeOptions.model_validate(self.bundle.decode.model_dump() | given)
+
+
+def load(path: PathLike | Sequence[PathLike]) -> Model:
+    """Loads a bundle or a run's folder; several paths make an ensemble."""
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not paths:
+        raise UserError("no model was given")
+    return Model([load_bundle(Path(p)) for p in paths])
+
+
+def train(
+    recipe: Recipe | Mapping[str, Any] | PathLike | None = None,
+    *,
+    pairs: Pairs | None = None,
+    dev: Pairs | None = None,
+    out: PathLike,
+    resume: bool = False,
+    start_from: PathLike | None = None,
+    callbacks: Sequence[Callback] = (),
+    quiet: bool = False,
+) -> Model:
+    """Trains a translator from a recipe (a path, a dict, or a Recipe), or from pairs in memory, and loads it.
+
+    Callbacks get every event as a dict, as written to log.jsonl.
+    """
+    base = None
+    if recipe is None:
+        recipe = {}
+    if isinstance(recipe, str | os.PathLike):
+        base = Path(recipe).parent
+        recipe = load_recipe(Path(recipe))
+    elif not isinstance(recipe, Recipe):
+        recipe = make_recipe(recipe)
+    show = [] if quiet else [Show()]
+    try:
+        bundle = session.train(
+            recipe,
+            Path(out),
+            pairs=pairs,
+            dev=dev,
+            base=base,
+            resume=resume,
+            start_from=None if start_from is None else Path(start_from),
+            callbacks=[*show, *callbacks],
+        )
+    except Stopped:
+        raise KeyboardInterrupt from None
+    finally:
+        for shown in show:
+            shown.close()
+    return Model([bundle])

@@ -1,0 +1,176 @@
+"""A trained model as a folder: model.json, model.safetensors, tokenizers, and a README that is its card."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from regard.card import card
+from regard.decode import DecodeOptions
+from regard.errors import UserError
+from regard.files import checksum, whole_folder, write_text
+from regard.models import MODELS
+from regard.text import Tokenizer
+
+FORMAT = 1
+WEIGHTS = "model.safetensors"
+
+
+@dataclass
+class Bundle:
+    """A model with everything needed to use it and to know where it came from."""
+
+    model: nn.Module
+    source: Tokenizer
+    target: Tokenizer
+    languages: tuple[str, str]
+    max_length: int  # tokens of a side, as trained
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    training: dict[str, Any] = field(default_factory=dict)  # steps, tokens, seconds, data, recipe
+    scores: dict[str, Any] = field(default_factory=dict)  # set -> metric -> value, interval, signature
+    licences: list[str] = field(default_factory=list)
+    name: str = "transformer"
+    path: Path | None = None
+
+    @property
+    def parameters(self) -> int:
+        return sum(p.numel() for p in self.model.parameters())
+
+    def save(self, folder: Path) -> None:
+        """Writes the bundle; an older one in its place is replaced in one step."""
+        weights = {name: p.detach().contiguous().cpu() for name, p in self.model.named_parameters()}
+        with whole_folder(folder) as part:
+            save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
+            tokenizers = {"source": "tokenizer.json", "target": "tokenizer.json"}
+            self.source.save(part / "tokenizer.json")
+            if self.target.checksum != self.source.checksum:
+                tokenizers["target"] = "tokenizer.target.json"
+                self.target.save(part / "tokenizer.target.json")
+            files = {f.name: {"sha256": checksum(f), "bytes": f.stat().st_size} for f in sorted(part.iterdir())}
+            content = self._facts() | {"tokenizers": tokenizers, "files": files}
+            (part / "model.json").write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
+            (part / "README.md").write_text(card(content), encoding="utf-8")
+        self.path = folder
+
+    def _facts(self) -> dict[str, Any]:
+        from regard import __version__
+
+        names = dict(self.model.named_parameters())
+        tied = {name: p for name, p in self.model.named_parameters(remove_duplicate=False) if name not in names}
+        aliases = {name: next(n for n, p in names.items() if p is parameter) for name, parameter in tied.items()}
+        return {
+            "format": FORMAT,
+            "regard": __version__,
+            "task": "translation",
+            "architecture": {"name": self.name, "config": self.model.config.model_dump(mode="json")},  # type: ignore[union-attr,operator]
+            "parameters": self.parameters,
+            "languages": {"source": self.languages[0], "target": self.languages[1]},
+            "max_length": self.max_length,
+            "decode": self.decode.model_dump(mode="json"),
+            "training": self.training,
+            "scores": self.scores,
+            "licences": self.licences,
+            "aliases": aliases,
+        }
+
+    def rewrite_scores(self) -> None:
+        """Brings model.json and the card up to date with `scores`, weights untouched."""
+        assert self.path is not None
+        content = json.loads((self.path / "model.json").read_text(encoding="utf-8")) | {"scores": self.scores}
+        write_text(self.path / "model.json", json.dumps(content, indent=2, ensure_ascii=False))
+        write_text(self.path / "README.md", card(content))
+
+
+def find_bundle(path: Path) -> Path:
+    """The bundle at a path: the folder itself, or the model of a run's folder."""
+    for folder in (path, path / "model"):
+        if (folder / "model.json").is_file():
+            return folder
+    if not path.exists():
+        raise UserError(f"there is no model at {path}")
+    if (path / "checkpoints").is_dir():
+        raise UserError(f"{path} is a run without a model yet: it is written at the first validation")
+    raise UserError(f"{path} is not a model: it has no model.json (a model is a folder that `regard train` wrote)")
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """model.json, checked for being one of ours."""
+    file = find_bundle(path) / "model.json"
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        version = int(content["format"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file} is damaged or not a model of Regard: {error}") from None
+    if version > FORMAT:
+        raise UserError(f"{file} has format {version}; this version of Regard reads up to {FORMAT}: upgrade it")
+    return dict(content)
+
+
+def load_bundle(path: Path, *, verify: bool = True) -> Bundle:
+    """Reads and checks a bundle. Nothing in it is executed."""
+    folder = find_bundle(path)
+    facts = read_facts(folder)
+    try:
+        for name, expected in facts["files"].items():
+            _check_file(folder, name, expected, verify)
+        kind = MODELS[facts["architecture"]["name"]]
+        config = kind.Config.model_validate(facts["architecture"]["config"])
+        return Bundle(
+            _filled(kind, config, load_file(_inside(folder, WEIGHTS))),
+            Tokenizer.load(_inside(folder, facts["tokenizers"]["source"])),
+            Tokenizer.load(_inside(folder, facts["tokenizers"]["target"])),
+            (facts["languages"]["source"], facts["languages"]["target"]),
+            int(facts["max_length"]),
+            DecodeOptions.model_validate(facts["decode"]),
+            facts["training"],
+            facts["scores"],
+            facts["licences"],
+            facts["architecture"]["name"],
+            folder,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder / 'model.json'} is damaged: {type(error).__name__} {error}") from None
+    except ValidationError as error:
+        raise UserError(f"{folder / 'model.json'} is damaged: {error.errors()[0]['msg']}") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+
+
+def _filled(kind: type[nn.Module], config: Any, weights: dict[str, torch.Tensor]) -> nn.Module:
+    """A model with these weights; names and shapes must be just the model's own."""
+    with torch.device("meta"):
+        expected = {name: tuple(p.shape) for name, p in kind(config).named_parameters()}
+    found = {name: tuple(t.shape) for name, t in weights.items()}
+    if expected != found:
+        wrong = sorted({name for name, _ in expected.items() ^ found.items()})[0]
+        raise UserError(
+            f"the weights do not fit the architecture: {wrong} is {found.get(wrong, 'absent')}, "
+            f"expected {expected.get(wrong, 'absent')}"
+        )
+    model = kind(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+    return model.eval()
+
+
+def _inside(folder: Path, name: str) -> Path:
+    if Path(name).name != name:
+        raise UserError(f"{folder / 'model.json'} names a file outside its folder: {name!r}")
+    return folder / name
+
+
+def _check_file(folder: Path, name: str, expected: dict[str, Any], verify: bool) -> None:
+    file = _inside(folder, name)
+    if not file.is_file():
+        raise UserError(f"{file} is missing")
+    if file.stat().st_size != expected["bytes"]:
+        raise UserError(f"{file} is damaged: {file.stat().st_size} bytes, expected {expected['bytes']}")
+    if verify and checksum(file) != expected["sha256"]:
+        raise UserError(f"{file} is damaged: its checksum differs from model.json's")

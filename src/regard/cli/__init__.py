@@ -1,0 +1,58 @@
+"""The command: one file per verb; heavy imports wait until a verb runs."""
+
+import os
+import sys
+from typing import NoReturn
+
+import typer
+
+from regard.cli import average, data, demo, evaluate, info, look, models, train, translate
+from regard.errors import UserError
+
+app = typer.Typer(
+    name="regard",
+    help="The Transformer family in one command: train a translator on your own sentences, score it, see into it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("translate")(translate.translate)
+app.command("evaluate")(evaluate.evaluate)
+app.command("look")(look.look)
+app.add_typer(data.app, name="data")
+app.command("models")(models.models)
+app.command("info")(info.info)
+app.command("average")(average.average)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from regard import __version__
+
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version.")) -> None:
+    pass
+
+
+def main() -> NoReturn:
+    """Runs the command. A user's mistake is one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        code = 2
+    except BrokenPipeError:  # the reader went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    else:
+        code = 0
+    sys.exit(code)

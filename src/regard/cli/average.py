@@ -1,0 +1,43 @@
+"""`regard average`: the mean of several models' weights as a new model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.errors import UserError
+
+
+def average(
+    sources: Annotated[list[Path], typer.Argument(help="Models of one shape, or one run's folder (its checkpoints).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the new model.")],
+    last: Annotated[int, typer.Option(min=1, help="With a run: how many of its last checkpoints.")] = 5,
+) -> None:
+    """Average models, or the last checkpoints of a run."""
+    from regard.bundle import load_bundle
+    from regard.train.checkpoint import Checkpoints
+    from regard.train.fit import load_weights
+    from regard.train.session import average as mean
+
+    if out.exists():
+        raise UserError(f"{out} is there already; choose another folder")
+    bundle = load_bundle(sources[0])
+    if len(sources) == 1:
+        checkpoints = Checkpoints(sources[0] / "checkpoints", keep=1)
+        steps = checkpoints.steps()[-last:]
+        if not steps:
+            raise UserError(f"{sources[0]} has no checkpoints; give a run's folder, or several models")
+        weights = [checkpoints.weights(step) for step in steps]
+        names = [f"step {step}" for step in steps]
+    else:
+        bundles = [bundle, *(load_bundle(path) for path in sources[1:])]
+        for other in bundles[1:]:
+            if other.model.config != bundle.model.config or other.source.checksum != bundle.source.checksum:
+                raise UserError(f"{other.path} has another shape or tokenizer than {bundle.path}")
+        weights = [{n: p.detach() for n, p in b.model.named_parameters()} for b in bundles]
+        names = [str(path) for path in sources]
+    load_weights(bundle.model, mean(weights))
+    bundle.scores = {}
+    bundle.training["averaged"] = ", ".join(names)
+    bundle.save(out)
+    print(f"{out}: the mean of {', '.join(names)}; score it with `regard evaluate {out}`")

@@ -1,0 +1,91 @@
+"""`regard evaluate`: scores with signatures and intervals, and a paired test against another system."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.options import decode_options
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.api import Model
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model's or a run's folder.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Pairs to score on; default the recipe's test set, else its dev set.", show_default=False),
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another model, or a file with its translations: adds a paired test.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Alpha of the paper's length penalty.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translations here.")] = None,
+    tokenize: Annotated[str | None, typer.Option(help="sacreBLEU's tokenizer: 13a, none, intl, char, zh.")] = None,
+    lowercase: Annotated[bool | None, typer.Option("--lowercase/--cased", help="Without regard to case.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score a model: BLEU, chrF++ and TER by sacreBLEU, with 95 % intervals and signatures."""
+    from regard.api import load
+    from regard.config import ScoreConfig, make_recipe
+    from regard.files import write_text
+    from regard.tasks.scores import compare, score
+    from regard.train.prepare import small_set
+
+    options = decode_options(beam=beam, length_penalty=length_penalty)
+    system = load(model)
+    recipe = make_recipe(system.bundle.training.get("recipe", {}))
+    chosen, name = ([str(f) for f in files], " ".join(map(str, files))) if files else _own_set(system, model)
+    pairs = small_set(recipe, chosen)
+    if not pairs:
+        raise UserError(f"there are no pairs in {name}")
+    changes: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase}
+    config = ScoreConfig.model_validate(recipe.score.model_dump() | {k: v for k, v in changes.items() if v is not None})
+    sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+    outputs = system.translator.translate(sources, system.options(**options))
+    if output is not None:
+        write_text(output, "".join(text.replace("\n", " ") + "\n" for text in outputs))
+    scores = score(outputs, references, config, names=("BLEU", "chrF++", "TER"), intervals=True)
+    comparisons = []
+    if against is not None:
+        comparisons = compare(outputs, _theirs(against, sources, options), references, config)
+    if as_json:
+        found = {
+            "set": name,
+            "pairs": len(pairs),
+            "scores": {metric: s.to_dict() for metric, s in scores.items()},
+            "against": [c.to_dict() for c in comparisons],
+        }
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    print(f"{model} on {name}: {len(pairs):,} pairs")
+    for value in scores.values():
+        print(f"  {value!s:<24} {value.signature}")
+    if comparisons:
+        print(f"against {against}")
+        for comparison in comparisons:
+            print(f"  {comparison}")
+
+
+def _own_set(system: "Model", model: Path) -> tuple[list[str], str]:
+    data = system.bundle.training.get("recipe", {}).get("data", {})
+    for name in ("test", "dev"):
+        if data.get(name):
+            return list(data[name]), f"its {name} set"
+    raise UserError(f"{model} names no test or dev set; give the files to score on")
+
+
+def _theirs(path: Path, sources: list[str], options: dict[str, Any]) -> list[str]:
+    from regard.api import load
+    from regard.data.formats import read_lines
+
+    if path.is_dir():
+        other = load(path)
+        return other.translator.translate(sources, other.options(**options))
+    if not path.is_file():
+        raise UserError(f"there is no model and no file {path} to compare with")
+    return list(read_lines(path))

@@ -1,0 +1,55 @@
+"""`regard models`: the networks there are, with their sizes and parameter counts."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+
+def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List models and sizes: parameters counted, in closed form, and as published."""
+    rows = table()
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table("model", "size", "vocabulary", "parameters", "closed form", "published", "layers", "width", "heads", box=None)
+    for row in rows:
+        config = row["config"]
+        published = f"{row['published'] / 1e6:g} M" if row["published"] else ""
+        layers = f"{config['encoder_layers']} + {config['decoder_layers']}"
+        shown.add_row(
+            row["model"], row["size"], f"{row['vocabulary']:,}", f"{row['parameters']:,}", f"{row['closed_form']:,}",
+            published, layers, str(config["d_model"]), str(config["heads"]),
+        )  # fmt: skip
+    Console(highlight=False).print(shown)
+
+
+def table() -> list[dict[str, Any]]:
+    """One row a model and size; the parameters are counted on a network without memory."""
+    import torch
+
+    from regard.models import MODELS
+    from regard.models.transformer import PUBLISHED
+
+    rows = []
+    for name, kind in MODELS.items():
+        for size, keys in kind.sizes.items():
+            vocabulary, published = PUBLISHED.get(size, (37000, None))
+            config = kind.Config(**keys, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+            with torch.device("meta"):
+                counted = sum(p.numel() for p in kind(config).parameters())
+            rows.append(
+                {
+                    "model": name,
+                    "size": size,
+                    "vocabulary": vocabulary,
+                    "parameters": counted,
+                    "closed_form": config.parameters(),
+                    "published": published,
+                    "config": config.model_dump(mode="json"),
+                }
+            )
+    return rows

@@ -1,0 +1,21 @@
+"""Decode options shared by verbs: checked in one place, with a user's mistake as one clear line."""
+
+from typing import Any
+
+from regard.errors import UserError
+
+
+def decode_options(**given: Any) -> dict[str, Any]:
+    """The options that were given, checked."""
+    from pydantic import ValidationError
+
+    from regard.decode.options import DecodeOptions
+
+    chosen = {name: value for name, value in given.items() if value is not None}
+    try:
+        DecodeOptions.model_validate({"beam": chosen.get("n_best") or 4} | chosen)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = "".join(f"--{str(part).replace('_', '-')}: " for part in problem["loc"])
+        raise UserError(name + problem["msg"].removeprefix("Value error, ")) from None
+    return chosen

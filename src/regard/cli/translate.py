@@ -1,0 +1,113 @@
+"""`regard translate`: standard input or files to output, line for line."""
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from regard.cli.options import decode_options
+from regard.errors import UserError
+
+
+def translate(
+    model: Annotated[Path, typer.Argument(help="A model's or a run's folder.")],
+    files: Annotated[list[Path] | None, typer.Argument(help="Text files; default standard input.", show_default=False)] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; default standard output.")] = None,
+    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="A further model to average with.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="How many translations of each line.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Alpha of the paper's length penalty.")] = None,
+    min_length: Annotated[int | None, typer.Option(help="Least tokens of a translation.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Most tokens of a translation.")] = None,
+    no_repeat_ngram: Annotated[int | None, typer.Option(help="No n-gram of this size twice.")] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw at random in place of beam search.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of sampling.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Sample from this much of the mass.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of sampling.")] = None,
+    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines with scores and alternatives.")] = False,
+) -> None:
+    """Translate text, one line at a time in, one line out.
+
+    With --n-best N every line gives N lines: its number, the score and the text, tab-separated.
+    """
+    from regard.api import load
+
+    options = decode_options(
+        beam=beam, n_best=n_best, length_penalty=length_penalty, min_length=min_length, max_length=max_length,
+        no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+    )  # fmt: skip
+    paths = files or []
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"there is no file {path}")
+    translator = load([model, *(ensemble or [])])
+    translator.options(**options)  # a wrong option is told before anything is read
+    with warnings.catch_warnings(), ExitStack() as stack:
+        warnings.showwarning = _warn
+        out = stack.enter_context(_opened(output)) if output else sys.stdout
+        results = translator.stream(_lines(paths), **options)
+        shown = stack.enter_context(_progress(paths)) if paths and output and sys.stderr.isatty() else None
+        for number, found in enumerate(results, start=1):
+            if json_lines:
+                alternatives = [{"text": t.text, "score": t.score, "confidence": t.confidence} for t in found]
+                print(json.dumps({"line": number, "translations": alternatives}, ensure_ascii=False), file=out)
+            elif n_best:
+                for t in found:
+                    print(f"{number}\t{t.score:.4f}\t{_one_line(t.text)}", file=out)
+            else:
+                print(_one_line(found[0].text), file=out)
+            if shown is not None:
+                shown()
+        out.flush()
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def _lines(paths: list[Path]) -> Iterator[str]:
+    from regard.data.formats import read_lines
+
+    if not paths:
+        yield from read_lines(sys.stdin.buffer)
+    for path in paths:
+        yield from read_lines(path)
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+class _progress:
+    """A progress line for long files, where standard output is free for it."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True), transient=True)
+        total = sum(1 for _ in _lines(paths))
+        self.row = self.bar.add_task("translating", total=total)
+
+    def __enter__(self) -> "_progress":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def __call__(self) -> None:
+        self.bar.advance(self.row)
+
+
+def _warn(message: Warning | str, *rest: object) -> None:
+    print(f"regard: warning: {message}", file=sys.stderr)

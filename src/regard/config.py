@@ -1,0 +1,263 @@
+"""A recipe: one TOML file that says everything about a run; strict, typed, with help for every key."""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar, get_args
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from regard.decode.options import DecodeOptions
+from regard.errors import UserError
+from regard.models import MODELS
+from regard.models.transformer import TransformerConfig
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """A table of the recipe. Unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataConfig(Section):
+    train: tuple[str, ...] = Field((), description="training pairs: one .tsv or .jsonl file, or two aligned files; .gz too")
+    dev: tuple[str, ...] = Field((), description="validation pairs; when absent, some training pairs are held out")
+    test: tuple[str, ...] = Field((), description="test pairs, scored once at the end")
+    source: str = Field("source", description="code of the language translated from, such as 'en'")
+    target: str = Field("target", description="code of the language translated to, such as 'es'")
+    max_length: int = Field(256, ge=1, description="pairs with a longer side, in tokens, are left out and counted")
+    max_chars: int = Field(5000, ge=1, description="pairs with a longer side, in characters, are left out and counted")
+    skip_bad: bool = Field(False, description="leave out and count lines that are not UTF-8, in place of an error")
+    keys: tuple[str, str] = Field(("source", "target"), description="the two keys of JSON lines")
+    licence: str = Field("", description="the data's licence, noted in the model card")
+
+
+class TokenizerConfig(Section):
+    kind: Literal["bpe", "unigram", "word", "char", "byte"] = Field("bpe", description="what a token is")
+    size: int = Field(8000, ge=1, description="most tokens in the vocabulary")
+    shared: bool = Field(True, description="one tokenizer for both languages")
+
+
+class TrainConfig(Section):
+    steps: int = Field(10_000, ge=1, description="updates of the weights")
+    batch_tokens: int = Field(4096, ge=8, description="most tokens of a side in a batch, padding included")
+    accumulate: int = Field(1, ge=1, description="batches to an update")
+    optimizer: Literal["adam", "adamw", "muon"] = Field(
+        "adam", description="adam as published, adamw, or muon for the matrices with adam for the rest"
+    )
+    lr: float = Field(1.0, gt=0, description="peak learning rate; with schedule 'paper' a factor of the published one")
+    matrix_lr: float = Field(0.02, gt=0, description="peak learning rate of the matrices, with optimizer 'muon'")
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = Field(
+        "paper", description="how the learning rate goes after warm-up"
+    )
+    warmup: int = Field(4000, ge=0, description="updates in which the learning rate rises from zero")
+    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates")
+    eps: float = Field(1e-9, gt=0, description="Adam's epsilon")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of matrices (adamw, muon)")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target spread over the vocabulary")
+    clip: float = Field(0.0, ge=0, description="largest norm of the gradient; 0 does not clip")
+    ema: float = Field(0.0, ge=0, lt=1, description="decay of a moving average of the weights, used to validate and save")
+    validate_every: int = Field(1000, ge=1, description="updates between validations")
+    save_every: int = Field(1000, ge=1, description="updates between checkpoints")
+    log_every: int = Field(100, ge=1, description="updates between log lines")
+    keep: int = Field(3, ge=1, description="checkpoints kept")
+    average: int = Field(0, ge=0, description="the final model is the mean of this many last checkpoints")
+    final: Literal["best", "last"] = Field("best", description="which weights the final model has, unless averaged")
+    metric: Literal["loss", "bleu"] = Field("bleu", description="what best means")
+    patience: int = Field(0, ge=0, description="stop after this many validations without a better one; 0 never")
+    validation_pairs: int = Field(500, ge=1, description="how many dev pairs are decoded in a validation")
+    samples: int = Field(3, ge=0, description="translations shown at each validation")
+    device: str = Field("auto", description="auto, cpu, cuda, or cuda:N")
+    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto takes bfloat16 on CUDA alone")
+    threads: int = Field(0, ge=0, description="CPU threads; 0 takes all cores")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.average > self.keep:
+            raise ValueError(f"average {self.average} checkpoints needs keep of at least {self.average}; it is {self.keep}")
+        return self
+
+
+class ScoreConfig(Section):
+    tokenize: Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"] = Field(
+        "13a", description="sacreBLEU's tokenizer; 'none' for text that is tokenised already"
+    )
+    lowercase: bool = Field(False, description="compare without regard to case")
+
+
+class Recipe(Section):
+    task: Literal["translation"] = Field("translation", description="what is learned")
+    seed: int = Field(1, ge=0, description="everything random depends on it")
+    model: dict[str, Any] = Field(default_factory=dict, description="name, size, and any key of that model's config")
+    data: DataConfig = DataConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    train: TrainConfig = TrainConfig()
+    decode: DecodeOptions = DecodeOptions()
+    score: ScoreConfig = ScoreConfig()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.network(8, 8 if self.tokenizer.shared else 9)
+        return self
+
+    def network(self, source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+        """The model's config: the named size, the recipe's own keys over it, and the tokenizers' sizes."""
+        keys = dict(self.model)
+        kind = MODELS.get(str(keys.pop("name", "transformer")))
+        if kind is None:
+            raise ValueError(f"model.name {self.model['name']!r} is not known; known: {', '.join(MODELS)}")
+        size = keys.pop("size", None)
+        if size is not None and size not in kind.sizes:
+            raise ValueError(f"model.size {size!r} is not known; known: {', '.join(kind.sizes)}")
+        fields = {**(kind.sizes[size] if size else {}), **keys}
+        fields |= {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
+        if not self.tokenizer.shared and "tie" not in fields:
+            fields["tie"] = ("target", "output")
+        return _validated(kind.Config, fields, "model")
+
+    def to_toml(self) -> str:
+        return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
+
+
+def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Reads a recipe and applies `key=value` overrides."""
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"there is no recipe {path}") from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise UserError(f"cannot read recipe {path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not TOML: {error}") from None
+    return make_recipe(tree, overrides, where=str(path))
+
+
+def make_recipe(tree: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
+    merged = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    for override in overrides:
+        section, key, value = _parse_override(override)
+        target = merged.setdefault(section, {}) if section else merged
+        target[key] = value
+    recipe = _validated(Recipe, merged, "", where)
+    return recipe
+
+
+def default_recipe(files: Sequence[str], overrides: Sequence[str] = ()) -> Recipe:
+    """The built-in recipe for training pairs without one; languages are taken from names such as train.en, train.de."""
+    text = resources.files("regard").joinpath("recipes/default.toml").read_text(encoding="utf-8")
+    tree = tomllib.loads(text)
+    tree["data"] = {"train": list(files)}
+    if len(files) == 2:
+        endings = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
+        if all(e.isalpha() and len(e) in (2, 3) for e in endings) and endings != ["txt", "txt"]:
+            tree["data"] |= dict(zip(("source", "target"), endings, strict=True))
+    return make_recipe(tree, overrides)
+
+
+def _parse_override(text: str) -> tuple[str, str, Any]:
+    name, sign, raw = text.partition("=")
+    if not sign or not name:
+        raise UserError(f"{text!r} is not key=value")
+    section, dot, key = name.rpartition(".")
+    if not dot:
+        section = _section_of(name)
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw
+    return section, key or name, value
+
+
+def _section_of(key: str) -> str:
+    """A bare key belongs to the one section that has it."""
+    if key in Recipe.model_fields:
+        return ""
+    homes = [name for name, fields in _sections().items() if key in fields]
+    if len(homes) > 1:
+        raise UserError(f"{key} could be {' or '.join(f'{home}.{key}' for home in homes)}; write one of these")
+    if not homes:
+        known = [f"{home}.{field}" for home, fields in _sections().items() for field in fields]
+        near = difflib.get_close_matches(key, [k.split(".")[1] for k in known], n=1)
+        hint = next((k for k in known if near and k.endswith(f".{near[0]}")), None)
+        raise UserError(f"no section of a recipe has a key {key!r}" + (f"; did you mean {hint}?" if hint else ""))
+    return homes[0]
+
+
+def _sections() -> dict[str, list[str]]:
+    sections = {
+        name: list(field.annotation.model_fields)
+        for name, field in Recipe.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    }
+    return {**sections, "model": ["name", "size", *TransformerConfig.model_fields]}
+
+
+def describe() -> Iterator[tuple[str, str, str, str]]:
+    """Every key of a recipe: name, type, default, help."""
+    for name, field in Recipe.model_fields.items():
+        kind = field.annotation
+        if name == "model":
+            yield "model.name", " | ".join(MODELS), "transformer", "which network"
+            yield "model.size", " | ".join(MODELS["transformer"].sizes), "", "a published size; other keys override it"
+            yield from _fields("model.", TransformerConfig)
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _fields(f"{name}.", kind)
+        else:
+            yield from _fields("", Recipe, only=name)
+
+
+def _fields(prefix: str, kind: type[BaseModel], only: str | None = None) -> Iterator[tuple[str, str, str, str]]:
+    for name, field in kind.model_fields.items():
+        if only not in (None, name):
+            continue
+        choices = get_args(field.annotation)
+        if choices and all(isinstance(choice, str) for choice in choices):
+            type_ = " | ".join(choices)
+        else:
+            type_ = getattr(field.annotation, "__name__", str(field.annotation)) if not choices else str(field.annotation)
+        default = field.get_default(call_default_factory=True)
+        yield prefix + name, type_, "" if default is None else str(default), field.description or ""
+
+
+def _validated(kind: type[M], tree: Mapping[str, Any], prefix: str, where: str = "recipe") -> M:
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(f"{where}: {_explain(kind, error, prefix)}") from None
+
+
+def _explain(kind: type[BaseModel], error: ValidationError, prefix: str) -> str:
+    """The first thing that is wrong, in words that say what to do."""
+    problem = error.errors()[0]
+    place = [str(part) for part in problem["loc"]]
+    name = ".".join([prefix, *place] if prefix else place)
+    if problem["type"] == "extra_forbidden":
+        home: Any = kind
+        for part in place[:-1]:
+            home = home.model_fields[part].annotation
+        known = list(home.model_fields) if isinstance(home, type) and issubclass(home, BaseModel) else []
+        if kind is TransformerConfig:
+            known += ["name", "size"]
+        near = difflib.get_close_matches(place[-1], known, n=1, cutoff=0.5)
+        section = ".".join(([prefix] if prefix else []) + place[:-1])
+        if near:
+            hint = f"did you mean {near[0]!r}?"
+        else:
+            homes = [s for s, keys in _sections().items() if place[-1] in keys]
+            hint = f"it belongs in [{homes[0]}]" if homes else f"known keys: {', '.join(known)}"
+        return f"unknown key {place[-1]!r} in {f'[{section}]' if section else 'the top level'}; {hint}"
+    message = problem["msg"].removeprefix("Value error, ")
+    given = problem.get("input")
+    shown = f" (it is {given!r})" if name and isinstance(given, (str, int, float, bool)) else ""
+    return f"{name}: {message}{shown}" if name else message
+
+
+def _without_none(tree: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no null: an absent key means the default."""
+    return {k: _without_none(v) if isinstance(v, dict) else v for k, v in tree.items() if v is not None}

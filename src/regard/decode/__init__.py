@@ -1,0 +1,8 @@
+"""From a model's step to text: one beam search and one sampler, for every model and for ensembles."""
+
+from regard.decode.beam import beam_search
+from regard.decode.options import DecodeOptions
+from regard.decode.protocol import Decodable, DecodeState, Hypothesis, Model
+from regard.decode.sample import sample
+
+__all__ = ["Decodable", "DecodeOptions", "DecodeState", "Hypothesis", "Model", "beam_search", "sample"]

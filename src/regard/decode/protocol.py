@@ -1,0 +1,65 @@
+"""The decoding protocol: what a model must offer so that beam search and sampling can drive it."""
+
+# Shapes: R rows (hypotheses), N sentences, T length, V vocabulary.
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+class DecodeState(Protocol):
+    """Where a model stands in its rows. The rows of one sentence stand together, equally many each."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i goes on from where row rows[i] stood; there may be more or fewer rows than before."""
+
+    def keep(self, sentences: Tensor) -> None:
+        """Forgets all sentences but these (their rows are chosen by `reorder`)."""
+
+
+class Decodable(Protocol):
+    """A model that can be decoded from."""
+
+    def encode(self, source: Tensor, lengths: Tensor | None) -> Any: ...
+
+    def start(self, memory: Any) -> Any: ...
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished output: its tokens without begin and end, its total log-probability, and the score it is ranked by."""
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+
+
+class Model:
+    """One model or an ensemble (probabilities averaged) behind one `step`."""
+
+    def __init__(self, members: Sequence[Decodable], source: Tensor, lengths: Tensor | None) -> None:
+        self.members = members
+        self.states = [m.start(m.encode(source, lengths)) for m in members]
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """log p(next) of each row (R V) after its tokens (R T)."""
+        outputs = []
+        for i, member in enumerate(self.members):
+            logits, self.states[i] = member.step(tokens, self.states[i])
+            outputs.append(logits.float().log_softmax(-1))
+        if len(outputs) == 1:
+            return outputs[0]
+        return torch.stack(outputs).logsumexp(0) - torch.log(torch.tensor(float(len(outputs))))
+
+    def reorder(self, rows: Tensor) -> None:
+        for state in self.states:
+            state.reorder(rows)
+
+    def keep(self, sentences: Tensor) -> None:
+        for state in self.states:
+            state.keep(sentences)

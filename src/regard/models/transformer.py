@@ -1,0 +1,237 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani 2017): config, module, published sizes."""
+
+# Shapes: B batch, R rows (hypotheses), N sentences, T target length, S source length, D width, V vocabulary.
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.nn.attention import ATTENTIONS, Fixed, Growing, Mask, MultiHead
+from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
+from regard.nn.dropout import Dropout
+from regard.nn.position import Learned, Rotary, Sinusoidal
+
+Embedding = Literal["source", "target", "output"]
+
+
+class TransformerConfig(BaseModel):
+    """The shape of a Transformer. Defaults are the paper's base model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    d_model: int = Field(512, ge=2, description="width of the residual stream")
+    d_ff: int = Field(2048, ge=1, description="inner width of the feed-forward layers")
+    heads: int = Field(8, ge=1, description="attention heads in each layer")
+    encoder_layers: int = Field(6, ge=0, description="layers that read the source")
+    decoder_layers: int = Field(6, ge=1, description="layers that write the target; few make translating fast")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on each sub-layer's output and on the embeddings")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights (slower on CPU)")
+    activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
+    norm: Literal["post", "pre"] = Field("post", description="layer norm after each sub-layer (published) or before it")
+    activation: Literal["relu", "gelu"] = Field("relu", description="the feed-forward layers' non-linearity")
+    positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
+        "sinusoidal", description="how word order is known"
+    )
+    max_positions: int = Field(1024, ge=1, description="how many positions are learned, with positions = 'learned'")
+    attention: str = Field("full", description="the attention kernel")
+    attention_bias: bool = Field(False, description="biases in the attention's projections")
+    tie: tuple[Embedding, ...] = Field(
+        ("source", "target", "output"), description="which of source, target and output embeddings share one matrix"
+    )
+    source_vocabulary: int = Field(37000, ge=1, description="source tokens; set from the tokenizer")
+    target_vocabulary: int = Field(37000, ge=1, description="target tokens; set from the tokenizer")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.d_model % self.heads:
+            near = max(self.heads, round(self.d_model / self.heads) * self.heads)
+            raise ValueError(f"d_model {self.d_model} is not divisible by heads {self.heads}; try {near}")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"sinusoids come in pairs, so d_model {self.d_model} must be even")
+        if self.positions == "rotary" and (self.d_model // self.heads) % 2:
+            raise ValueError(f"rotary positions turn pairs, so d_model / heads = {self.d_model // self.heads} must be even")
+        if self.attention not in ATTENTIONS:
+            raise ValueError(f"attention {self.attention!r} is not known; known: {', '.join(ATTENTIONS)}")
+        lacks = {"causal", "cross", "cache"} - ATTENTIONS[self.attention].can
+        if lacks:
+            raise ValueError(f"attention {self.attention!r} cannot do {', '.join(sorted(lacks))}, which a decoder needs")
+        if len(set(self.tie)) != len(self.tie):
+            raise ValueError(f"tie names one embedding twice: {', '.join(self.tie)}")
+        if {"source", "target"} <= set(self.tie) and self.source_vocabulary != self.target_vocabulary:
+            raise ValueError("source and target embeddings can be tied only with a shared tokenizer")
+        return self
+
+    def parameters(self) -> int:
+        """How many weights the model has, in closed form."""
+        d, ff = self.d_model, self.d_ff
+        attention = 4 * (d * d + (d if self.attention_bias else 0))
+        feed_forward = 2 * d * ff + ff + d
+        norm = 2 * d
+        encoder = self.encoder_layers * (attention + feed_forward + 2 * norm)
+        decoder = self.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+        if self.norm == "pre":
+            encoder, decoder = encoder + norm, decoder + norm
+        if self.positions == "learned":
+            encoder, decoder = encoder + self.max_positions * d, decoder + self.max_positions * d
+        rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
+        matrices = [n for name, n in rows.items() if name not in self.tie]
+        matrices += [rows[name] for name in self.tie[:1]]
+        return encoder + decoder + sum(matrices) * d
+
+
+# Published: table 3 of the paper (millions of weights) and the Multi30k model of Wu 2021, each with its vocabulary.
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "d_model": 128, "d_ff": 256, "heads": 4, "encoder_layers": 4, "decoder_layers": 4,
+        "dropout": 0.3, "attention_bias": True,
+    },
+    "small": {"d_model": 256, "d_ff": 1024, "heads": 4, "encoder_layers": 6, "decoder_layers": 6, "dropout": 0.1},
+    "base": {"d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 6, "decoder_layers": 6, "dropout": 0.1},
+    "big": {"d_model": 1024, "d_ff": 4096, "heads": 16, "encoder_layers": 6, "decoder_layers": 6, "dropout": 0.3},
+}  # fmt: skip
+PUBLISHED: dict[str, tuple[int, float]] = {"tiny": (9712, 2.6e6), "base": (37000, 65e6), "big": (37000, 213e6)}
+
+
+@dataclass
+class Memory:
+    """What the encoder knows of N sentences."""
+
+    states: Tensor  # N S D
+    lengths: Tensor | None  # N, how many positions are real; None when all are
+
+
+class State:
+    """Where decoding stands: one growing cache a layer, and the memory's projections, shared by all rows."""
+
+    def __init__(self, caches: list[tuple[Growing, Fixed]], lengths: Tensor | None) -> None:
+        self.caches = caches
+        self.source = Mask(lengths=lengths)
+
+    @property
+    def length(self) -> int:
+        return self.caches[0][0].length
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i goes on from where row rows[i] stands (rows of one sentence stay together)."""
+        for grown, _ in self.caches:
+            grown.reorder(rows)
+
+    def keep(self, sentences: Tensor) -> None:
+        """Drops the memory of finished sentences; their rows are dropped by `reorder`."""
+        for _, fixed in self.caches:
+            fixed.keep(sentences)
+        lengths = self.source.lengths
+        self.source = Mask(lengths=None if lengths is None else lengths[sentences])
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder. `forward` trains; `encode`, `start`, `step` decode."""
+
+    Config = TransformerConfig
+    sizes = SIZES
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = c = config
+        self.embed = nn.ModuleDict(self._embeddings(c))
+        self.positions = self._positions(c)
+        self.dropout = Dropout(c.dropout)
+        rotary = Rotary(c.d_model // c.heads) if c.positions == "rotary" else None
+
+        def attention(over: Rotary | None = None) -> MultiHead:
+            kernel = ATTENTIONS[c.attention](c.attention_dropout)
+            return MultiHead(c.d_model, c.heads, kernel, bias=c.attention_bias, rotary=over)
+
+        def feed_forward() -> FeedForward:
+            return FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
+
+        def residual() -> Residual:
+            return Residual(c.d_model, c.dropout, c.norm)
+
+        def last_norm() -> nn.Module:
+            return nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+
+        self.encoder = nn.ModuleList(
+            EncoderLayer(attention(rotary), feed_forward(), residual) for _ in range(c.encoder_layers)
+        )
+        self.encoder_norm = last_norm()
+        self.decoder = nn.ModuleList(
+            DecoderLayer(attention(rotary), attention(), feed_forward(), residual) for _ in range(c.decoder_layers)
+        )
+        self.decoder_norm = last_norm()
+        self.apply(self._initialise)
+
+    @staticmethod
+    def _embeddings(c: TransformerConfig) -> dict[str, nn.Embedding]:
+        rows = {"source": c.source_vocabulary, "target": c.target_vocabulary, "output": c.target_vocabulary}
+        shared = nn.Embedding(rows[c.tie[0]], c.d_model) if c.tie else None
+        return {
+            name: shared if shared is not None and name in c.tie else nn.Embedding(n, c.d_model)
+            for name, n in rows.items()
+        }
+
+    @staticmethod
+    def _positions(c: TransformerConfig) -> nn.ModuleDict:
+        """Sinusoids are the same on both sides; learned ones are not."""
+        if c.positions == "sinusoidal":
+            table = Sinusoidal(c.d_model)
+            return nn.ModuleDict({"source": table, "target": table})
+        if c.positions == "learned":
+            return nn.ModuleDict({side: Learned(c.d_model, c.max_positions) for side in ("source", "target")})
+        return nn.ModuleDict()
+
+    def _initialise(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+
+    def embedded(self, tokens: Tensor, side: str, start: int = 0) -> Tensor:
+        """Dropout(E[x] sqrt(d) + PE), sections 3.4 and 3.5."""
+        x: Tensor = self.embed[side](tokens) * math.sqrt(self.config.d_model)
+        if side in self.positions:
+            x = self.positions[side](x, start)
+        out: Tensor = self.dropout(x)
+        return out
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
+        mask = Mask(lengths=lengths)
+        x = self.embedded(source, "source")  # B S D
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return Memory(self.encoder_norm(x), lengths)
+
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """The decoder's last states (B T D) for a known target, all positions at once; see `output`."""
+        memory = self.encode(source, lengths)
+        own, over = Mask(causal=True), Mask(lengths=memory.lengths)
+        x = self.embedded(target, "target")  # B T D
+        for layer in self.decoder:
+            x = layer(x, memory.states, own, over)
+        out: Tensor = self.decoder_norm(x)
+        return out
+
+    @property
+    def output(self) -> Tensor:
+        """The matrix before the softmax (V D); logits are states @ output^T."""
+        weight: Tensor = self.embed["output"].weight
+        return weight
+
+    def start(self, memory: Memory) -> State:
+        caches = [(Growing(), Fixed(*layer.cross.project(memory.states))) for layer in self.decoder]
+        return State(caches, memory.lengths)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Logits (R V) after one or more further tokens (R T) of each row."""
+        own = Mask(causal=True)
+        x = self.embedded(tokens, "target", state.length)  # R T D
+        for layer, cache in zip(self.decoder, state.caches, strict=True):
+            x = layer(x, None, own, state.source, cache)
+        return F.linear(self.decoder_norm(x[:, -1]), self.output), state

@@ -1,0 +1,1 @@
+"""Parts that networks are made of; imports torch alone."""

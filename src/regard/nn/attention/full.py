@@ -1,0 +1,39 @@
+"""Full attention: the paper's equation, and PyTorch's fused kernel beside it."""
+
+# Shapes: B batch, H heads, T queries, S keys, K head width.
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.nn.attention.mask import Mask
+from regard.nn.attention.multihead import Kernel
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
+    """softmax(Q K^T / sqrt(d_k)) V, section 3.2.1, equation 1: the plain reference. Gives the mix and the weights."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # B H T S
+    allowed = mask.allowed(q.size(-2), k.size(-2), q.device)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    weights = scores.softmax(-1)
+    return weights @ v, weights
+
+
+class Full(Kernel):
+    """Every query over every key that the mask allows."""
+
+    can = frozenset({"causal", "cross", "cache", "dropout"})
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        square = q.size(-2) == k.size(-2)
+        if mask.lengths is None and mask.causal and square:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=q.size(-2) > 1)
+        allowed = mask.allowed(q.size(-2), k.size(-2), q.device)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        return attend(q, k, k, mask)[1]

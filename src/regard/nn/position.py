@@ -1,0 +1,72 @@
+"""Where a token stands: sinusoids, learned vectors, rotations, or nothing."""
+
+# Shapes: B batch, H heads, T length, D width, K head width.
+
+import torch
+from torch import Tensor, nn
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """PE[p, 2i] = sin(p / 10000^(2i/d)), PE[p, 2i+1] = cos(the same); section 3.5."""
+    angles = _angles(length, d_model)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()  # T D
+
+
+def _angles(length: int, width: int) -> Tensor:
+    """p * 10000^(-2i/width), in double precision: single loses the phase at high positions."""
+    rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.arange(length, dtype=torch.float64)[:, None] * rates  # T width/2
+
+
+class Sinusoidal(nn.Module):
+    """Adds the paper's sinusoids; any length."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int, length: int = 256) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(length, d_model), persistent=False)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.size(1)
+        if end > self.table.size(0):
+            self.table = sinusoids(2 * end, x.size(2)).to(self.table)
+        return x + self.table[start:end]
+
+
+class Learned(nn.Module):
+    """Adds a learned vector for each position up to `length`."""
+
+    def __init__(self, d_model: int, length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(length, d_model) * d_model**-0.5)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.size(1)
+        if end > self.table.size(0):
+            raise ValueError(f"position {end} is beyond the {self.table.size(0)} learned ones")
+        return x + self.table[start:end]
+
+
+class Rotary(nn.Module):
+    """Turns each pair of a query's or key's coordinates by its position times a rate (Su 2021)."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, head_width: int, length: int = 256) -> None:
+        super().__init__()
+        self._fill(length, head_width)
+
+    def _fill(self, length: int, width: int) -> None:
+        angles = _angles(length, width)
+        self.register_buffer("cos", angles.cos().float(), persistent=False)
+        self.register_buffer("sin", angles.sin().float(), persistent=False)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.size(2)
+        if end > self.cos.size(0):
+            self._fill(2 * end, x.size(3))
+        cos, sin = self.cos[start:end].to(x), self.sin[start:end].to(x)  # T K/2
+        even, odd = x[..., 0::2], x[..., 1::2]  # B H T K/2
+        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

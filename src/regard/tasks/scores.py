@@ -1,0 +1,108 @@
+"""Translation scores by sacreBLEU: one function for validation, `evaluate` and the model card."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest
+
+from regard.config import ScoreConfig
+from regard.errors import UserError
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric's value, half the width of its 95 % interval (None unless asked for), and sacreBLEU's signature."""
+
+    name: str
+    value: float
+    interval: float | None
+    signature: str
+
+    def __str__(self) -> str:
+        spread = "" if self.interval is None else f" ± {self.interval:.2f}"
+        return f"{self.name} {self.value:.2f}{spread}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def metrics(config: ScoreConfig) -> dict[str, Metric]:
+    """BLEU, chrF++ and TER as sacreBLEU defines them."""
+    return {
+        "BLEU": BLEU(tokenize=config.tokenize, lowercase=config.lowercase),
+        "chrF++": CHRF(word_order=2, lowercase=config.lowercase),
+        "TER": TER(case_sensitive=not config.lowercase),
+    }
+
+
+def score(
+    outputs: Sequence[str],
+    references: Sequence[str],
+    config: ScoreConfig,
+    *,
+    names: Sequence[str] = ("BLEU", "chrF++"),
+    intervals: bool = False,
+) -> dict[str, Score]:
+    """Corpus scores by name. Intervals are by bootstrap resampling, with a fixed seed."""
+    if not references:
+        raise UserError("there is nothing to score: no sentences")
+    if len(outputs) != len(references):
+        raise UserError(f"{len(outputs)} outputs cannot be scored against {len(references)} references")
+    found = {}
+    known = metrics(config)
+    for name in names:
+        metric = known[name]
+        result = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=RESAMPLES if intervals else 1)
+        interval = float(result._ci) if intervals and result._ci is not None else None
+        found[name] = Score(name, float(result.score), interval, str(metric.get_signature()))
+    return found
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One system against another on one metric: p is the chance of so large a difference between equals."""
+
+    name: str
+    ours: float
+    theirs: float
+    p_value: float
+    signature: str
+
+    def __str__(self) -> str:
+        verdict = "significant" if self.p_value < 0.05 else "not significant"
+        return f"{self.name} {self.ours:.2f} against {self.theirs:.2f}: {self.ours - self.theirs:+.2f}, " + (
+            f"p = {self.p_value:.4f}, {verdict} at 0.05"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare(
+    ours: Sequence[str], theirs: Sequence[str], references: Sequence[str], config: ScoreConfig
+) -> list[Comparison]:
+    """The paired bootstrap test on BLEU and chrF++."""
+    if not len(ours) == len(theirs) == len(references):
+        raise UserError(f"{len(ours)} and {len(theirs)} outputs cannot be compared on {len(references)} references")
+    known = {name: metric for name, metric in metrics(config).items() if name != "TER"}
+    test = PairedTest(
+        [("theirs", list(theirs)), ("ours", list(ours))],
+        known,
+        references=[list(references)],
+        test_type="bs",
+        n_samples=RESAMPLES,
+    )
+    signatures, results = test()
+    found = []
+    for name, values in results.items():
+        if name == "System":
+            continue
+        baseline, system = values
+        label = next(n for n in known if name.startswith(n.rstrip("+")))
+        found.append(Comparison(label, system.score, baseline.score, float(system.p_value), str(signatures[name])))
+    return found

@@ -1,0 +1,52 @@
+"""What the training loop asks of a task; it knows nothing else of it."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum over `count` items (tokens, say). The loop divides by the count over all accumulated batches."""
+
+    total: Tensor
+    count: int
+    metrics: dict[str, Tensor] = field(default_factory=dict)  # sums over the same items
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores by name, and a few outputs for people to read."""
+
+    scores: dict[str, float]
+    samples: list[dict[str, str]] = field(default_factory=list)
+
+
+class TaskBatch(Protocol):
+    @property
+    def count(self) -> int: ...
+
+    def to(self, device: torch.device) -> Any: ...
+
+
+class Stream(Protocol):
+    """An endless, resumable order of batches; the state counts batches consumed."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    def __next__(self) -> TaskBatch: ...
+
+    def state(self) -> dict[str, int]: ...
+
+    def restore(self, state: dict[str, int]) -> None: ...
+
+
+class Task(Protocol):
+    batches: Stream
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss: ...
+
+    def evaluate(self, model: nn.Module) -> Evaluation: ...

@@ -1,0 +1,167 @@
+"""The translation task: from pairs of sentences to batches, loss and scores."""
+
+# Shapes: B batch, T target length, S source length, D width.
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.config import Recipe
+from regard.data.batches import Batches
+from regard.data.cache import TokenCache
+from regard.decode import DecodeOptions
+from regard.decode.translator import Translator
+from regard.models import Transformer
+from regard.nn.loss import smoothed_loss
+from regard.tasks.scores import score
+from regard.tasks.task import Evaluation, Loss
+from regard.text import BOS, EOS, PAD, Tokenizer
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs of like length as tensors; owns the shift of the target and the padding."""
+
+    source: Tensor  # B S, ends with EOS
+    lengths: Tensor | None  # B, None when nothing is padded
+    target_in: Tensor  # B T, begins with BOS
+    target_out: Tensor  # B T, ends with EOS
+    count: int  # real target tokens
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> "Batch":
+        sources, targets = zip(*pairs, strict=True)
+        source, lengths = _pad(sources, last=EOS)
+        target_out, target_lengths = _pad(targets, last=EOS)
+        target_in = np.empty_like(target_out)
+        target_in[:, 0] = BOS
+        target_in[:, 1:] = np.where(target_out[:, :-1] == EOS, PAD, target_out[:, :-1])
+        return Batch(
+            torch.from_numpy(source),
+            None if bool((lengths == source.shape[1]).all()) else torch.from_numpy(lengths),
+            torch.from_numpy(target_in),
+            torch.from_numpy(target_out),
+            int(target_lengths.sum()),
+        )
+
+    def to(self, device: torch.device) -> "Batch":
+        lengths = None if self.lengths is None else self.lengths.to(device)
+        return Batch(
+            self.source.to(device), lengths, self.target_in.to(device), self.target_out.to(device), self.count
+        )
+
+
+def _pad(sequences: Sequence[NDArray[Any]], last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lengths = np.array([len(s) + 1 for s in sequences], dtype=np.int64)
+    padded = np.full((len(sequences), lengths.max()), PAD, dtype=np.int64)
+    for row, sequence in zip(padded, sequences, strict=True):
+        row[: len(sequence)] = sequence
+        row[len(sequence)] = last
+    return padded, lengths
+
+
+class TranslationBatches:
+    """The training batches in their endless, resumable order."""
+
+    def __init__(self, cache: TokenCache, tokens: int, seed: int) -> None:
+        self.cache = cache
+        self.order = Batches(cache, tokens=tokens, seed=seed)
+
+    def __next__(self) -> Batch:
+        return Batch.of([self.cache.pair(int(i)) for i in next(self.order)])
+
+    @property
+    def epoch(self) -> int:
+        return self.order.epoch
+
+    def state(self) -> dict[str, int]:
+        return self.order.state()
+
+    def restore(self, state: dict[str, int]) -> None:
+        self.order.restore(state)
+
+
+class Translation:
+    """Learns p(target | source) token by token; validates by loss and by decoding."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        source: Tokenizer,
+        target: Tokenizer,
+        cache: TokenCache,
+        dev: Sequence[tuple[str, str]],
+        test: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.recipe = recipe
+        self.source, self.target = source, target
+        self.dev, self.test = dev, test
+        self.batches = TranslationBatches(cache, recipe.train.batch_tokens, recipe.seed)
+        self.cache = cache
+
+    def model(self) -> Transformer:
+        return Transformer(self.recipe.network(len(self.source), len(self.target)))
+
+    def loss(self, model: Transformer, batch: Batch) -> Loss:
+        return self._loss(model, batch, self.recipe.train.label_smoothing)
+
+    def _loss(self, model: Transformer, batch: Batch, smoothing: float) -> Loss:
+        states = model(batch.source, batch.lengths, batch.target_in)  # B T D
+        real = batch.target_out != PAD
+        total, nll = smoothed_loss(states[real], model.output, None, batch.target_out[real], smoothing)
+        return Loss(total, batch.count, {"nll": nll})
+
+    def evaluate(self, model: Transformer) -> Evaluation:
+        """The dev set's loss per token (not smoothed), and BLEU and chrF++ of its decoded part."""
+        pairs = self.dev[: self.recipe.train.validation_pairs]
+        outputs = self.translator([model]).translate([source for source, _ in pairs])
+        found = score(outputs, [target for _, target in pairs], self.recipe.score)
+        scores = {"loss": self.dev_loss(model), "bleu": found["BLEU"].value, "chrf": found["chrF++"].value}
+        shown = spread(len(pairs), self.recipe.train.samples)
+        samples = [{"source": pairs[i][0], "reference": pairs[i][1], "output": outputs[i]} for i in shown]
+        return Evaluation(scores, samples)
+
+    @torch.inference_mode()
+    def dev_loss(self, model: Transformer) -> float:
+        device = next(model.parameters()).device
+        total, count = 0.0, 0
+        for batch in self._dev_batches():
+            loss = self._loss(model, batch.to(device), 0.0)
+            total, count = total + float(loss.total), count + loss.count
+        return total / max(count, 1)
+
+    def _dev_batches(self) -> Iterator[Batch]:
+        sources = self.source.encode_batch([source for source, _ in self.dev])
+        targets = self.target.encode_batch([target for _, target in self.dev])
+        limit = self.recipe.data.max_length
+        pairs = [
+            (np.array(s), np.array(t))
+            for s, t in zip(sources, targets, strict=True)
+            if max(len(s), len(t)) <= limit
+        ]
+        pairs.sort(key=lambda pair: (len(pair[1]), len(pair[0])))
+        size = 64
+        for start in range(0, len(pairs), size):
+            yield Batch.of(pairs[start : start + size])
+
+    def translator(self, models: Sequence[Transformer], options: DecodeOptions | None = None) -> Translator:
+        return Translator(
+            models, self.source, self.target, options or self.recipe.decode, self.recipe.data.max_length
+        )
+
+
+def spread(count: int, wanted: int) -> list[int]:
+    """Indices evenly over a range: the same samples at every validation."""
+    wanted = min(count, wanted)
+    return [i * count // wanted for i in range(wanted)]
+
+
+def held_out(source: str, share: float = 0.02) -> bool:
+    """Whether a pair belongs to the held-out set: by its source alone, so that no source stands on both sides."""
+    return zlib.crc32(source.encode()) < share * 2**32

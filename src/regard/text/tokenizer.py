@@ -1,0 +1,287 @@
+"""One small class around the `tokenizers` library: text to ids and back, exactly, for five kinds of token."""
+
+import codecs
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Inner
+
+from regard.errors import UserError
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+
+# A word with its leading space, single digits (so that numbers are copied digit by digit), punctuation, white space.
+# Runs are cut at 64 characters: a line without spaces costs linear time, and no token can grow without end.
+# Letters never share a piece with punctuation, hence no learned token can spell one of SPECIALS.
+WORDS = r" ?[\p{L}\p{M}]{1,64}| ?\p{N}| ?[^\s\p{L}\p{M}\p{N}]{1,64}|\s{1,64}(?!\S)|\s{1,64}"
+CHARACTERS = r"[\s\S]"
+FORMAT = "regard-tokenizer"
+
+
+def _byte_characters() -> list[str]:
+    """The printable character that stands for each byte in a byte-level vocabulary (GPT-2's table)."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    spare = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(spare)) for byte in range(256)]
+
+
+BYTE_CHARACTERS = _byte_characters()
+_BYTE_OF = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one kind of token is cut, learned and joined."""
+
+    help: str
+    least: int  # the smallest vocabulary it can have, specials included
+    model: Callable[[], models.Model]
+    trainer: Callable[[int], trainers.Trainer] | None  # None: there is nothing to learn
+    pattern: str = WORDS
+    byte_level: bool = True
+
+    def start(self) -> Inner:
+        inner = Inner(self.model())
+        cut = pre_tokenizers.Split(Regex(self.pattern), behavior="isolated")
+        if self.byte_level:
+            to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            inner.pre_tokenizer = pre_tokenizers.Sequence([cut, to_bytes])
+            inner.decoder = decoders.ByteLevel()
+        else:
+            inner.pre_tokenizer = cut
+            inner.decoder = decoders.Fuse()
+        inner.encode_special_tokens = True
+        return inner
+
+
+def _word_level() -> models.Model:
+    return models.WordLevel({SPECIALS[UNK]: UNK}, unk_token=SPECIALS[UNK])
+
+
+def _bytes_only() -> models.Model:
+    return models.BPE({token: i for i, token in enumerate([*SPECIALS, *BYTE_CHARACTERS])}, [])
+
+
+def _bpe_trainer(size: int) -> trainers.Trainer:
+    return trainers.BpeTrainer(
+        vocab_size=size, special_tokens=list(SPECIALS), initial_alphabet=BYTE_CHARACTERS, show_progress=False
+    )
+
+
+def _unigram_trainer(size: int) -> trainers.Trainer:
+    return trainers.UnigramTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=BYTE_CHARACTERS,
+        unk_token=SPECIALS[UNK],
+        show_progress=False,
+    )
+
+
+def _word_trainer(size: int) -> trainers.Trainer:
+    return trainers.WordLevelTrainer(vocab_size=size, special_tokens=list(SPECIALS), show_progress=False)
+
+
+_BYTES = len(SPECIALS) + 256
+_ONE = len(SPECIALS) + 1
+KINDS = {
+    "bpe": Kind("byte-pair encoding over bytes: nothing is unknown", _BYTES, models.BPE, _bpe_trainer),
+    "unigram": Kind("unigram pieces over bytes: nothing is unknown", _BYTES, models.Unigram, _unigram_trainer),
+    "word": Kind("the most frequent words; others are unknown", _ONE, _word_level, _word_trainer, byte_level=False),
+    "char": Kind("the most frequent characters", _ONE, _word_level, _word_trainer, CHARACTERS, byte_level=False),
+    "byte": Kind("the 256 bytes of UTF-8, nothing to learn", _BYTES, _bytes_only, None),
+}
+
+
+class Tokenizer:
+    """Text to ids and back. Ids never contain begin or end symbols unless the caller adds them.
+
+    For the kinds over bytes (bpe, unigram, byte) `decode(encode(text)) == text` for every text.
+    """
+
+    def __init__(self, kind: str, inner: Inner) -> None:
+        self.kind = kind
+        self._inner = inner
+        # A text that spells "</s>" is that text, not the end symbol. The library does not save this switch.
+        self._inner.encode_special_tokens = True
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000) -> "Tokenizer":
+        """Learn a vocabulary of up to `size` tokens (specials included) from a stream of texts."""
+        if kind not in KINDS:
+            raise UserError(f"tokenizer kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
+        made = KINDS[kind]
+        if size < made.least:
+            raise UserError(f"a {kind} vocabulary of {size} is too small; the least size is {made.least}")
+        inner = made.start()
+        if made.trainer is None:
+            inner.add_special_tokens(list(SPECIALS))
+            return cls(kind, inner)
+        stream = _Counted(texts)
+        inner.train_from_iterator(stream, made.trainer(size))
+        if stream.count == 0:
+            raise UserError("there is no text to learn a vocabulary from; check the training data")
+        return cls(kind, _settled(inner, size) if kind == "unigram" else inner)
+
+    def encode(self, text: str) -> list[int]:
+        try:
+            return self._inner.encode(_opened(text), add_special_tokens=False).ids
+        except TypeError as error:
+            raise _refused([text], error) from None
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The same ids as `encode` for each text, on all cores."""
+        try:
+            done = self._inner.encode_batch_fast([_opened(text) for text in texts], add_special_tokens=False)
+        except TypeError as error:
+            raise _refused(texts, error) from None
+        return [encoding.ids for encoding in done]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of these ids; special ids say nothing."""
+        kept = [int(i) for i in ids if i > EOS]
+        return self._inner.decode(kept, skip_special_tokens=False).removeprefix(" ")
+
+    def surface(self, ids: Iterable[int]) -> list[str]:
+        """What each token looks like to a person: its characters, or ⟨C3⟩ for bytes that are no whole character."""
+        return [self._looks[int(i)] for i in ids]
+
+    @cached_property
+    def _looks(self) -> dict[int, str]:
+        vocabulary = self._inner.get_vocab(with_added_tokens=True)
+        if not KINDS[self.kind].byte_level:
+            return {i: token for token, i in vocabulary.items()}
+        return {i: token if i <= EOS else _shown(token) for token, i in vocabulary.items()}
+
+    def __len__(self) -> int:
+        return self._inner.get_vocab_size(with_added_tokens=True)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.kind}, {len(self)} tokens)"
+
+    @cached_property
+    def checksum(self) -> str:
+        """The sha256 of the serialised form: equal checksums mean equal ids for every text."""
+        return hashlib.sha256(self._serialised().encode()).hexdigest()
+
+    def _serialised(self) -> str:
+        state = {"format": FORMAT, "version": 1, "kind": self.kind, "tokenizer": json.loads(self._inner.to_str())}
+        return json.dumps(state, ensure_ascii=False, indent=1)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_text(self._serialised(), encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f"{path}: cannot read this tokenizer file: {error.strerror}") from None
+        except (ValueError, RecursionError):
+            raise UserError(f"{path}: not a tokenizer file (not JSON); give the file that Regard saved") from None
+        return cls(*_checked(state, path))
+
+
+def _opened(text: str) -> str:
+    # "cat" at the start and " cat" in the middle become one token; decode() takes the space away again.
+    return " " + text
+
+
+class _Counted:
+    """Passes texts on as the model will see them, and remembers how many there were."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts, self.count = texts, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts:
+            self.count += 1
+            yield _opened(text)
+
+
+def _refused(texts: Sequence[str], error: TypeError) -> Exception:
+    """A lone surrogate is the one str that is no text (JSON escapes can smuggle it in); all else is our own bug."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as lone:
+            code = ord(text[lone.start])
+            return UserError(f"character {lone.start} of a text is half of a surrogate pair (U+{code:04X}); remove it")
+    return error
+
+
+def _settled(inner: Inner, size: int) -> Inner:
+    """The same unigram model without the traces of the trainer's random hash order, and of at most `size` pieces.
+
+    The trainer gives bytes that it has no score for the lowest score plus 0.0001, 0.0002, ... in hash order, and sums
+    in hash order, which shows in the last bits. It also overshoots the size when that is the least one.
+    """
+    state = json.loads(inner.to_str())
+    learned: dict[str, float] = dict(state["model"]["vocab"][len(SPECIALS) :])
+    lowest = min(learned.values())
+    invented = lowest + 0.0001 * (len(BYTE_CHARACTERS) + 1)
+    score = {p: round(lowest if len(p) == 1 and s < invented else s, 4) for p, s in learned.items()}
+    ranked = sorted(score, key=lambda piece: (len(piece) > 1, -score[piece], piece))  # single bytes are never cut off
+    kept = sorted(ranked[: size - len(SPECIALS)], key=lambda piece: (-score[piece], piece))
+    state["model"]["vocab"][len(SPECIALS) :] = [(piece, score[piece]) for piece in kept]
+    return Inner.from_str(json.dumps(state))
+
+
+def _fragment(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(f"⟨{byte:02X}⟩" for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("regard.fragment", _fragment)
+
+
+def _shown(token: str) -> str:
+    return bytes(_BYTE_OF[character] for character in token).decode(errors="regard.fragment")
+
+
+def _checked(state: Any, path: str | os.PathLike[str]) -> tuple[str, Inner]:
+    """The parts of a saved tokenizer, or an error that says why it is none."""
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise UserError(f"{path}: not a tokenizer of Regard; give the file that Regard saved")
+    kind = state.get("kind")
+    if state.get("version") != 1 or kind not in KINDS:
+        found = f"version {state.get('version')}, kind {kind!r}"
+        raise UserError(f"{path}: a tokenizer of another Regard ({found}); this one reads version 1")
+    try:
+        inner = Inner.from_str(json.dumps(state.get("tokenizer")))
+    except Exception as error:  # the library raises a bare Exception for whatever it cannot parse
+        raise UserError(f"{path}: the tokenizer file is damaged ({error}); take a fresh copy") from None
+    ids = tuple(inner.token_to_id(token) for token in SPECIALS)
+    if ids != (PAD, UNK, BOS, EOS):
+        raise UserError(f"{path}: the tokenizer file is damaged: {SPECIALS} have ids {ids}; take a fresh copy")
+    return str(kind), inner
+
+
+_SWITCH = "TOKENIZERS_PARALLELISM"
+
+
+def _before_fork() -> None:
+    # A forked child must not use the library's thread pool. The library prints a warning about it to standard error
+    # unless the switch is set, so it is set for the instant of the fork and stays set in the child alone.
+    global _ours
+    _ours = _SWITCH not in os.environ
+    if _ours:
+        os.environ[_SWITCH] = "false"
+
+
+def _after_fork_in_parent() -> None:
+    if _ours:
+        os.environ.pop(_SWITCH, None)
+
+
+_ours = False
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)

@@ -1,0 +1,123 @@
+"""Checkpoints: whole or not there, checksummed, kept to a number; tensors in safetensors, the rest in JSON."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.files import TEMPORARY, checksum, sweep, whole_folder
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything needed to go on: named groups of tensors and plain facts."""
+
+    step: int
+    tensors: dict[str, dict[str, Tensor]]  # group (weights, optimizer, ema) -> name -> tensor
+    state: dict[str, Any]
+
+
+class Checkpoints:
+    """The folder of a run's checkpoints."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+
+    def steps(self) -> list[int]:
+        """Complete checkpoints, oldest first."""
+        return sorted(int(p.name.removeprefix("step-")) for p in self.folder.glob("step-*") if p.is_dir())
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Writes a new checkpoint, then removes the oldest beyond `keep`. A failure leaves the others untouched."""
+        sweep(self.folder)
+        with whole_folder(self.path(checkpoint.step)) as part:
+            files = {}
+            for group, tensors in checkpoint.tensors.items():
+                file = part / f"{group}.safetensors"
+                _save_tensors(tensors, file)
+                files[file.name] = checksum(file)
+            content = {"format": FORMAT, "step": checkpoint.step, "state": checkpoint.state, "files": files}
+            content["checksum"] = _digest(content)
+            (part / "checkpoint.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+        for old in self.steps()[: -self.keep]:
+            self.remove(old)
+
+    def remove(self, step: int) -> None:
+        """Renamed first: a half-removed checkpoint must not look like a whole one."""
+        doomed = self.folder / f"{TEMPORARY}{self.path(step).name}"
+        self.path(step).rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    def load(self, step: int | None = None) -> Checkpoint:
+        """The newest checkpoint, or that of a step; a damaged one is named and the sound one before it offered."""
+        steps = self.steps()
+        if not steps:
+            raise UserError(f"there is no checkpoint in {self.folder}; nothing to resume")
+        wanted = steps[-1] if step is None else step
+        if wanted not in steps:
+            raise UserError(f"there is no checkpoint of step {wanted}; there are {', '.join(map(str, steps))}")
+        try:
+            return self._read(wanted)
+        except _Damage as damage:
+            offer = next((s for s in reversed(steps) if s < wanted and self._sound(s)), None)
+            hint = f"the one before it is sound: resume with --step {offer}" if offer is not None else "there is no other"
+            raise UserError(f"checkpoint {self.path(wanted)} is damaged ({damage}); {hint}") from None
+
+    def weights(self, step: int) -> dict[str, Tensor]:
+        """The weights that validation saw: the moving average where there is one."""
+        tensors = self.load(step).tensors
+        return tensors.get("ema") or tensors["weights"]
+
+    def _sound(self, step: int) -> bool:
+        try:
+            self._read(step)
+        except _Damage:
+            return False
+        return True
+
+    def _read(self, step: int) -> Checkpoint:
+        folder = self.path(step)
+        try:
+            content = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
+            claimed = content.pop("checksum")
+            if claimed != _digest(content):
+                raise _Damage("checkpoint.json: checksum differs")
+            if content["format"] > FORMAT:
+                raise UserError(f"{folder} was written by a newer version of regard (format {content['format']})")
+            tensors = {}
+            for name, expected in content["files"].items():
+                if checksum(folder / name) != expected:
+                    raise _Damage(f"{name}: checksum differs")
+                tensors[name.removesuffix(".safetensors")] = load_file(folder / name)
+            return Checkpoint(content["step"], tensors, content["state"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise _Damage(str(error) or type(error).__name__) from None
+
+
+class _Damage(Exception):
+    """What is wrong with a checkpoint."""
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # it reports a full disk in words alone
+        if "os error 28" in str(error).lower() or "no space" in str(error).lower():
+            raise OSError(28, str(error)) from None
+        raise

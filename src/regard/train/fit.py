@@ -1,0 +1,292 @@
+"""The one training loop: it knows nothing of translation, the task nothing of files."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import TrainConfig
+from regard.errors import UserError
+from regard.tasks.task import Task
+from regard.train.checkpoint import Checkpoint
+from regard.train.optim import Optimizer
+from regard.train.run import Run
+from regard.train.signals import Stop, Stopped
+
+Event = dict[str, Any]
+Callback = Callable[[Event], None]
+
+MOST_SKIPPED = 5  # updates without a finite loss, one after another, before the run is given up
+
+
+@dataclass
+class Progress:
+    """Where training stands; saved with every checkpoint."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    validated: int = -1  # the last step that was validated
+    best: float | None = None
+    best_step: int = 0
+    without_gain: int = 0
+    skipped: int = 0
+    skipped_in_row: int = 0
+    finished: bool = False
+
+
+@dataclass
+class Window:
+    """Sums since the last log line."""
+
+    loss: float = 0.0
+    nll: float = 0.0
+    count: int = 0
+    since: float = field(default_factory=time.perf_counter)
+
+
+class Fit:
+    """Trains a model on a task until its steps are done, patience ends, or a signal comes."""
+
+    def __init__(
+        self,
+        task: Task,
+        model: nn.Module,
+        config: TrainConfig,
+        run: Run,
+        *,
+        seed: int,
+        d_model: int,
+        facts: dict[str, Any],
+        callbacks: Sequence[Callback] = (),
+        on_best: Callable[[nn.Module, Event], None] = lambda model, event: None,
+        stop: Stop | None = None,
+    ) -> None:
+        self.task, self.config, self.run, self.seed = task, config, run, seed
+        self.device, self.autocast = choose_device(config)
+        self.model = model.to(self.device)
+        self.optimizer = Optimizer(model, config, d_model)
+        self.facts = facts
+        self.callbacks, self.on_best = callbacks, on_best
+        self.stop = stop or Stop()
+        self.progress = Progress()
+        self.window = Window()
+        self.ema = {n: p.detach().clone() for n, p in model.named_parameters()} if config.ema else None
+        self._began = time.perf_counter()
+
+    def train(self) -> Progress:
+        """Validation and saving stand before the update, so that a resumed run takes up what was still to do."""
+        config, progress = self.config, self.progress
+        self._began = time.perf_counter() - progress.seconds
+        self.window = Window()
+        try:
+            while True:
+                last = progress.step >= config.steps
+                if progress.step and (last or progress.step % config.validate_every == 0):
+                    self._validate()
+                    last = last or (config.patience > 0 and progress.without_gain >= config.patience)
+                if last:
+                    progress.finished = True
+                if progress.step and (last or progress.step % config.save_every == 0):
+                    self.save()
+                if last:
+                    return progress
+                if self.stop.requested:
+                    raise Stopped
+                self._update()
+        except Stopped:
+            self.save()
+            self._tell({"event": "stopped", "step": progress.step})
+            raise
+        except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
+            raise _explain_memory(error, config) from error
+
+    def _update(self) -> None:
+        """One update from `accumulate` batches; every random draw depends on the seed, the step and the batch alone."""
+        progress, config = self.progress, self.config
+        step = progress.step + 1
+        batches = [next(self.task.batches) for _ in range(config.accumulate)]
+        count = sum(batch.count for batch in batches)
+        self.model.train()
+        total, nll = 0.0, 0.0
+        for part, batch in enumerate(batches):
+            torch.manual_seed(mixed(self.seed, step, part))
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+                loss = self.task.loss(self.model, batch.to(self.device))
+            (loss.total / count).backward()  # type: ignore[no-untyped-call]
+            total += float(loss.total.detach())
+            nll += float(loss.metrics.get("nll", loss.total).detach())
+        norm = self._clip()
+        if math.isfinite(total) and math.isfinite(norm):
+            lr = self.optimizer.step(step)
+            self._move_average(step)
+            progress.skipped_in_row = 0
+            progress.tokens += count
+            self.window.loss, self.window.nll = self.window.loss + total, self.window.nll + nll
+            self.window.count += count
+        else:
+            lr = 0.0
+            progress.skipped += 1
+            progress.skipped_in_row += 1
+            self._tell({"event": "skipped", "step": step, "loss": str(total), "norm": str(norm)})
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        progress.step = step
+        progress.seconds = time.perf_counter() - self._began
+        if progress.skipped_in_row >= MOST_SKIPPED:
+            raise UserError(
+                f"the loss was not finite {MOST_SKIPPED} updates in a row (step {step}); "
+                "lower train.lr, lengthen train.warmup, or set train.clip = 1; the checkpoints before it are sound"
+            )
+        if step % config.log_every == 0 or step == config.steps:
+            self._log_line(lr, norm)
+
+    def _clip(self) -> float:
+        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(grads)
+        if self.config.clip:
+            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.clip, norm)
+        return float(norm)
+
+    def _move_average(self, step: int) -> None:
+        if self.ema is None:
+            return
+        decay = min(self.config.ema, (1 + step) / (10 + step))  # a short memory while there is little to remember
+        params = [p.detach() for p in self.model.parameters()]
+        torch._foreach_lerp_(list(self.ema.values()), params, 1 - decay)
+
+    def _log_line(self, lr: float, norm: float) -> None:
+        window, progress = self.window, self.progress
+        now = time.perf_counter()
+        left = self.config.steps - progress.step
+        self._tell(
+            {
+                "event": "train",
+                "step": progress.step,
+                "epoch": self.task.batches.epoch,
+                "loss": round(window.loss / max(window.count, 1), 5),
+                "nll": round(window.nll / max(window.count, 1), 5),
+                "lr": lr,
+                "norm": round(norm, 4),
+                "tokens_per_second": round(window.count / (now - window.since)),
+                "seconds": round(progress.seconds, 2),
+                "eta": round(progress.seconds / progress.step * left),
+            }
+        )
+        self.window = Window()
+
+    def _validate(self) -> None:
+        progress, config = self.progress, self.config
+        if progress.validated == progress.step:
+            return
+        self.model.eval()
+        with self.stop.interruptible():
+            raw = self._swap_in_average()
+            try:
+                evaluation = self.task.evaluate(self.model)
+            finally:
+                self._swap_out(raw)
+        value = evaluation.scores[config.metric]
+        better = math.isfinite(value) and (
+            progress.best is None or (value < progress.best if config.metric == "loss" else value > progress.best)
+        )
+        if better:
+            progress.best, progress.best_step, progress.without_gain = value, progress.step, 0
+        else:
+            progress.without_gain += 1
+        progress.validated = progress.step
+        progress.seconds = time.perf_counter() - self._began
+        event = {
+            "event": "validate",
+            "step": progress.step,
+            **{name: round(v, 5) for name, v in evaluation.scores.items()},
+            "best": better,
+            "seconds": round(progress.seconds, 2),
+            "samples": evaluation.samples,
+        }
+        self._tell(event)
+        if better:
+            raw = self._swap_in_average()
+            self.on_best(self.model, event)
+            self._swap_out(raw)
+        self.window.since = time.perf_counter()  # validation does not count as slow training
+
+    def _swap_in_average(self) -> dict[str, Tensor] | None:
+        """The moving average takes the weights' place; gives back what stood there."""
+        if self.ema is None:
+            return None
+        raw = {name: p.detach().clone() for name, p in self.model.named_parameters()}
+        load_weights(self.model, self.ema)
+        return raw
+
+    def _swap_out(self, raw: dict[str, Tensor] | None) -> None:
+        if raw is not None:
+            load_weights(self.model, raw)
+
+    def save(self) -> None:
+        tensors: dict[str, dict[str, Tensor]] = {
+            "weights": {name: p.detach() for name, p in self.model.named_parameters()},
+            "optimizer": self.optimizer.state(),
+        }
+        if self.ema is not None:
+            tensors["ema"] = self.ema
+        state = {"progress": asdict(self.progress), "batches": self.task.batches.state(), "facts": self.facts}
+        self.run.checkpoints.save(Checkpoint(self.progress.step, tensors, state))
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        load_weights(self.model, checkpoint.tensors["weights"])
+        self.optimizer.load(checkpoint.tensors["optimizer"])
+        if self.ema is not None:
+            self.ema = {n: checkpoint.tensors["ema"][n].to(self.device) for n in self.ema}
+        self.progress = Progress(**checkpoint.state["progress"])
+        self.task.batches.restore(checkpoint.state["batches"])
+
+    def _tell(self, event: Event) -> None:
+        if event["event"] != "stopped":
+            self.run.log(event)
+        for callback in self.callbacks:
+            callback(event)
+
+
+def mixed(*numbers: int) -> int:
+    """A seed from several numbers: different for different ones, the same every time."""
+    value = 0x9E3779B97F4A7C15
+    for number in numbers:
+        value = (value ^ number) * 0xBF58476D1CE4E5B9 % 2**64
+        value ^= value >> 31
+    return value % 2**63
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    for name, parameter in model.named_parameters():
+        parameter.copy_(weights[name])
+
+
+def choose_device(config: TrainConfig) -> tuple[torch.device, bool]:
+    """The device, and whether bfloat16 gains there: on CUDA it does; a CPU without its units is slower with it."""
+    name = config.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"train.device {name!r} is not a device; use auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError("train.device asks for CUDA, but PyTorch sees no CUDA device here; use device=cpu")
+    return device, config.precision == "bfloat16" or (config.precision == "auto" and device.type == "cuda")
+
+
+def _explain_memory(error: Exception, config: TrainConfig) -> Exception:
+    words = str(error).lower()
+    if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in words:
+        return error
+    half = max(8, config.batch_tokens // 2)
+    return UserError(
+        f"out of memory with train.batch_tokens = {config.batch_tokens}; try batch_tokens={half} "
+        f"accumulate={config.accumulate * 2}, which trains the same in less memory (or a smaller model)"
+    )

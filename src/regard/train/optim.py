@@ -1,0 +1,82 @@
+"""Optimizers and schedules behind one object whose state is plain named tensors."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import TrainConfig
+from regard.train.muon import Muon
+
+
+def rate(config: TrainConfig, step: int, d_model: int) -> float:
+    """The factor on the peak learning rate at update `step`, counted from 1."""
+    warm = config.warmup
+    if config.schedule == "paper":  # section 5.3, equation 3
+        return float(d_model**-0.5 * min(step**-0.5, step * max(warm, 1) ** -1.5))
+    if step < warm:
+        return step / warm
+    if config.schedule == "inverse_sqrt":
+        return math.sqrt(max(warm, 1) / max(step, 1))
+    done = min(1.0, (step - warm) / max(1, config.steps - warm))
+    if config.schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * done))
+    if config.schedule == "linear":
+        return 1 - done
+    return 1.0
+
+
+class Optimizer:
+    """Adam, AdamW, or Muon for the matrices inside the layers with Adam for everything else."""
+
+    def __init__(self, model: nn.Module, config: TrainConfig, d_model: int) -> None:
+        self.config, self.d_model = config, d_model
+        self.names = {p: name for name, p in model.named_parameters()}
+        matrices = _matrices(model)
+        decay = config.weight_decay if config.optimizer != "adam" else 0.0
+        self.parts: list[tuple[float, torch.optim.Optimizer]] = []
+        rest = list(self.names)
+        if config.optimizer == "muon":
+            self.parts.append((config.matrix_lr, Muon(matrices, lr=config.matrix_lr, weight_decay=decay)))
+            held = set(matrices)
+            rest = [p for p in rest if p not in held]
+        plain = [p for p in rest if p.ndim < 2]
+        decayed = [p for p in rest if p.ndim >= 2]
+        groups = [{"params": decayed, "weight_decay": decay}, {"params": plain, "weight_decay": 0.0}]
+        adam = torch.optim.AdamW(
+            [g for g in groups if g["params"]], lr=config.lr, betas=config.betas, eps=config.eps, fused=True
+        )
+        self.parts.append((config.lr, adam))
+
+    def step(self, step: int) -> float:
+        """One update at the schedule's rate; gives the learning rate back."""
+        factor = rate(self.config, step, self.d_model)
+        for peak, part in self.parts:
+            for group in part.param_groups:
+                group["lr"] = peak * factor
+            part.step()
+        return self.config.lr * factor
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything the optimizers remember, as `what/parameter` tensors."""
+        found: dict[str, Tensor] = {}
+        for _, part in self.parts:
+            for parameter, memory in part.state.items():
+                for what, value in memory.items():
+                    found[f"{what}/{self.names[parameter]}"] = torch.as_tensor(value)
+        return found
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        owners: dict[str, tuple[torch.optim.Optimizer, Any]] = {
+            self.names[p]: (part, p) for _, part in self.parts for g in part.param_groups for p in g["params"]
+        }
+        for key, value in state.items():
+            what, _, name = key.partition("/")
+            part, parameter = owners[name]
+            part.state[parameter][what] = value.to(parameter.device) if value.ndim else value
+
+
+def _matrices(model: nn.Module) -> list[Tensor]:
+    """Weights of linear layers: what Muon is for. Embeddings are look-ups, not maps."""
+    return [m.weight for m in model.modules() if isinstance(m, nn.Linear)]

@@ -1,0 +1,178 @@
+"""From a recipe's files to a task that can be trained: tokenizers learned once, tokens cached, dev pairs set apart."""
+
+import hashlib
+import heapq
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.config import Recipe
+from regard.data.cache import TokenCache, fingerprint
+from regard.data.formats import Report, read_pairs
+from regard.data.sets import resolve
+from regard.errors import UserError
+from regard.tasks.translation import Translation
+from regard.text import Tokenizer
+from regard.train.run import Run
+
+Pairs = Sequence[tuple[str, str]]
+Tell = Callable[[dict[str, Any]], None]
+
+HELD_OUT_SHARE, HELD_OUT_MOST = 0.02, 1000
+
+
+@dataclass
+class Corpus:
+    """Training pairs that can be read again and again, and what identifies them."""
+
+    read: Callable[[Report], Iterable[tuple[str, str]]]
+    facts: dict[str, Any]
+
+
+def absolute_paths(recipe: Recipe, base: Path | None) -> Recipe:
+    """The recipe with every data file found and named in full, so that the run can be resumed from anywhere."""
+    found = {
+        name: tuple(str(resolve(path, base)) for path in getattr(recipe.data, name)) for name in ("train", "dev", "test")
+    }
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=found)})
+
+
+def training_corpus(recipe: Recipe, pairs: Pairs | None) -> Corpus:
+    if pairs is not None:
+        digest = hashlib.sha256()
+        for source, target in pairs:
+            digest.update(f"{source}\t{target}\n".encode())
+        return Corpus(lambda report: _counted(pairs, report), {"memory": digest.hexdigest()})
+    if not recipe.data.train:
+        raise UserError("the recipe names no training data: set data.train to one .tsv or .jsonl file, or to two files")
+    paths = [Path(p) for p in recipe.data.train]
+    return Corpus(lambda report: _texts(recipe, paths, report), fingerprint(paths))
+
+
+def _counted(pairs: Pairs, report: Report) -> Iterator[tuple[str, str]]:
+    for source, target in pairs:
+        if not source.strip() or not target.strip():
+            report.empty += 1
+            continue
+        report.pairs += 1
+        yield source, target
+
+
+def _texts(recipe: Recipe, paths: Sequence[Path], report: Report) -> Iterator[tuple[str, str]]:
+    data = recipe.data
+    found = read_pairs(paths, max_chars=data.max_chars, skip_bad=data.skip_bad, keys=data.keys, report=report)
+    return ((pair.source, pair.target) for pair in found)
+
+
+def small_set(recipe: Recipe, paths: Sequence[str]) -> list[tuple[str, str]]:
+    """A dev or test set, which fits in memory."""
+    return list(_texts(recipe, [Path(p) for p in paths], Report())) if paths else []
+
+
+def prepare(
+    recipe: Recipe, run: Run, corpus: Corpus, tell: Tell, dev: Pairs | None, tokenizers: tuple[Tokenizer, Tokenizer] | None
+) -> tuple[Translation, dict[str, Any]]:
+    """The task, and the facts that must be the same when the run is resumed."""
+    if dev is None:
+        dev = small_set(recipe, recipe.data.dev)
+    test = small_set(recipe, recipe.data.test)
+    threshold = -1
+    if not dev:
+        threshold, dev = _hold_out(corpus)
+        tell({"event": "prepare", "text": f"no dev set given: {len(dev)} training pairs are held out"})
+    source, target = _tokenizers(recipe, run, corpus, threshold, tell, tokenizers)
+    cache, report = _cache(recipe, run, corpus, threshold, source, target, tell)
+    _warn_of_overlap(corpus, threshold, {"dev": dev, "test": test}, tell)
+    facts = {
+        "data": corpus.facts,
+        "pairs": len(cache),
+        "tokenizers": [source.checksum, target.checksum],
+    }
+    return Translation(recipe, source, target, cache, dev, test), facts
+
+
+def _hold_out(corpus: Corpus) -> tuple[int, list[tuple[str, str]]]:
+    """Some pairs chosen by their source's hash, so that no held-out source is also trained on."""
+    count = sum(1 for _ in corpus.read(Report()))
+    if count < 2:
+        raise UserError(f"{count} usable training pairs are too few to hold any out; give data.dev")
+    wanted = min(HELD_OUT_MOST, max(1, int(count * HELD_OUT_SHARE)))
+    smallest = heapq.nsmallest(wanted, (_hash(source) for source, _ in corpus.read(Report())))
+    threshold = smallest[-1]
+    return threshold, [pair for pair in corpus.read(Report()) if _hash(pair[0]) <= threshold]
+
+
+def _hash(source: str) -> int:
+    return zlib.crc32(source.encode("utf-8", "surrogatepass"))
+
+
+def _training(corpus: Corpus, threshold: int, report: Report) -> Iterator[tuple[str, str]]:
+    return (pair for pair in corpus.read(report) if threshold < 0 or _hash(pair[0]) > threshold)
+
+
+def _tokenizers(
+    recipe: Recipe, run: Run, corpus: Corpus, threshold: int, tell: Tell, given: tuple[Tokenizer, Tokenizer] | None
+) -> tuple[Tokenizer, Tokenizer]:
+    """Learned from the training text alone, once, before the first step; kept in the run's folder."""
+    paths = run.folder / "tokenizer.json", run.folder / "tokenizer.target.json"
+    if given is None and paths[0].exists():
+        source = Tokenizer.load(paths[0])
+        return source, source if recipe.tokenizer.shared else Tokenizer.load(paths[1])
+    if given is None:
+        kind, size = recipe.tokenizer.kind, recipe.tokenizer.size
+        tell({"event": "prepare", "text": f"learning the tokenizer: {kind}, up to {size:,} tokens"})
+        if recipe.tokenizer.shared:
+            source = target = Tokenizer.learn(
+                (text for pair in _training(corpus, threshold, Report()) for text in pair), kind, size
+            )
+        else:
+            source = Tokenizer.learn((s for s, _ in _training(corpus, threshold, Report())), kind, size)
+            target = Tokenizer.learn((t for _, t in _training(corpus, threshold, Report())), kind, size)
+    else:
+        source, target = given
+    if source.checksum != target.checksum:
+        target.save(paths[1])
+    source.save(paths[0])  # last: it says that both are there
+    return source, target
+
+
+def _cache(
+    recipe: Recipe, run: Run, corpus: Corpus, threshold: int, source: Tokenizer, target: Tokenizer, tell: Tell
+) -> tuple[TokenCache, Report]:
+    folder, report = run.folder / "tokens", Report()
+    longest = min(recipe.data.max_length, recipe.train.batch_tokens - 1)
+    facts = {
+        "data": corpus.facts,
+        "tokenizers": [source.checksum, target.checksum],
+        "max_length": longest,
+        "max_chars": recipe.data.max_chars,
+    }
+    if folder.exists():
+        cache = TokenCache.open(folder)
+        if cache.meta["facts"] == facts:
+            return cache, report
+    tell({"event": "prepare", "text": "tokenising the training pairs"})
+    cache = TokenCache.build(
+        folder, _training(corpus, threshold, report), source, target, max_length=longest, facts=facts
+    )
+    if not len(cache):
+        raise UserError(f"no training pair is left: {report}, {cache.meta['dropped']} longer than {longest} tokens")
+    long = cache.meta["dropped"]
+    dropped = f", {long:,} longer than {longest} tokens left out" if long else ""
+    tell({"event": "prepare", "text": f"{len(cache):,} training pairs ({report}{dropped}), vocabulary {len(source):,}"})
+    return cache, report
+
+
+def _warn_of_overlap(corpus: Corpus, threshold: int, sets: dict[str, Pairs], tell: Tell) -> None:
+    """Scores on sentences that were trained on flatter; say so."""
+    for name, pairs in sets.items():
+        wanted = {_hash(s) * 2**32 + _hash(t) for s, t in pairs}
+        if not wanted:
+            continue
+        seen = {h for s, t in _training(corpus, threshold, Report()) if (h := _hash(s) * 2**32 + _hash(t)) in wanted}
+        if seen:
+            share = len(seen) / len(wanted)
+            text = f"{len(seen)} of {len(wanted)} {name} pairs ({share:.1%}) are also training pairs: scores will flatter"
+            tell({"event": "warning", "text": text})

@@ -1,0 +1,75 @@
+"""A run's folder: one writer at a time, its recipe, its log, its checkpoints, its model."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from regard.errors import UserError
+from regard.files import write_text
+from regard.train.checkpoint import Checkpoints
+
+
+class Run:
+    """runs/NAME: recipe.toml, log.jsonl, curves.svg, data/, tokenizers, checkpoints/, model/."""
+
+    def __init__(self, folder: Path, keep: int = 3) -> None:
+        self.folder = folder
+        self.checkpoints = Checkpoints(folder / "checkpoints", keep)
+        self.log_path = folder / "log.jsonl"
+        self.model_path = folder / "model"
+        self.recipe_path = folder / "recipe.toml"
+        self._log: IO[str] | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self.recipe_path.exists()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuses when another process writes here. The system lets go of the lock when a process dies."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise UserError(f"cannot write to {self.folder}: {error.strerror}") from None
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"another run is writing to {self.folder}; wait for it or choose another folder") from None
+            yield
+        finally:
+            os.close(handle)
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+
+    def log(self, event: dict[str, Any]) -> None:
+        if self._log is None:
+            self._log = self.log_path.open("a", encoding="utf-8")
+        self._log.write(json.dumps(event, ensure_ascii=False) + "\n")
+        self._log.flush()
+
+    def events(self) -> list[dict[str, Any]]:
+        """What was logged so far; a last line cut off by a kill is passed over."""
+        if not self.log_path.exists():
+            return []
+        found = []
+        for line in self.log_path.read_bytes().split(b"\n"):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
+
+    def forget_after(self, step: int) -> None:
+        """Drops log lines of steps that will be done again."""
+        kept = [event for event in self.events() if event.get("step", 0) <= step]
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        write_text(self.log_path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))

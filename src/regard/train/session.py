@@ -1,0 +1,277 @@
+"""One training session from start to finish: a recipe (or pairs in memory) in, a scored bundle out."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.bundle import Bundle, load_bundle
+from regard.config import Recipe, load_recipe
+from regard.errors import UserError
+from regard.files import sweep, write_text
+from regard.tasks.scores import score
+from regard.tasks.translation import Translation
+from regard.train.checkpoint import Checkpoint
+from regard.train.curves import curves
+from regard.train.fit import Callback, Event, Fit, Progress, load_weights, mixed
+from regard.train.memory import keep_freed_memory
+from regard.train.prepare import Pairs, absolute_paths, prepare, training_corpus
+from regard.train.run import Run
+from regard.train.signals import Stop
+
+# Keys that may differ when a run is resumed: they do not change what the next update does.
+FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
+FREE |= {"validation_pairs", "samples", "threads", "device"}
+
+
+def train(
+    recipe: Recipe,
+    out: Path,
+    *,
+    pairs: Pairs | None = None,
+    dev: Pairs | None = None,
+    base: Path | None = None,
+    resume: bool = False,
+    step: int | None = None,
+    force: bool = False,
+    start_from: Path | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Bundle:
+    """Trains in folder `out` and gives back the final model, scored.
+
+    base: the folder that the recipe's data paths are relative to. step: resume from this checkpoint in place of the
+    newest. force: resume although the data or the recipe changed. start_from: a bundle whose weights and tokenizers
+    to go on from.
+    """
+    keep_freed_memory()
+    if recipe.train.threads:
+        torch.set_num_threads(recipe.train.threads)
+    run = Run(out, recipe.train.keep)
+    stop = Stop()
+    with stop.listening(), run.locked():
+        sweep(run.folder)
+        if run.begun and not resume:
+            raise UserError(f"{out} holds a run already; go on with --resume, or choose another folder with --out")
+        session = _Session(recipe, run, stop, callbacks, pairs, dev, base, start_from)
+        return session.resumed(step, force) if resume and run.begun else session.begun()
+
+
+class _Session:
+    def __init__(
+        self,
+        recipe: Recipe,
+        run: Run,
+        stop: Stop,
+        callbacks: Sequence[Callback],
+        pairs: Pairs | None,
+        dev: Pairs | None,
+        base: Path | None,
+        start_from: Path | None,
+    ) -> None:
+        self.run, self.stop, self.callbacks = run, stop, callbacks
+        self.parent = load_bundle(start_from) if start_from else None
+        self.recipe = absolute_paths(_like(recipe, self.parent) if self.parent else recipe, base)
+        self.pairs, self.dev = pairs, dev
+        self.task: Translation
+        self.facts: dict[str, Any]
+
+    def begun(self) -> Bundle:
+        with self.stop.interruptible():
+            self._prepare()
+        write_text(self.run.recipe_path, self.recipe.to_toml())
+        return self._finish(self._fit())
+
+    def resumed(self, step: int | None, force: bool) -> Bundle:
+        if not self.run.checkpoints.steps():  # stopped before the first checkpoint: the recipe is all there is
+            return self.begun()
+        checkpoint = self.run.checkpoints.load(step)
+        if self._complete(checkpoint):
+            self._tell({"event": "finished", "step": checkpoint.step})
+            return load_bundle(self.run.model_path)
+        if not force:
+            self._refuse_changes(checkpoint)
+        with self.stop.interruptible():
+            self._prepare()
+        write_text(self.run.recipe_path, self.recipe.to_toml())
+        self._warn_of_environment(checkpoint)
+        for later in [s for s in self.run.checkpoints.steps() if s > checkpoint.step]:
+            self.run.checkpoints.remove(later)
+        self.run.forget_after(checkpoint.step)
+        return self._finish(self._fit(checkpoint))
+
+    def _complete(self, checkpoint: Checkpoint) -> bool:
+        """Everything was done, the final model too, and no more steps are asked for."""
+        progress = Progress(**checkpoint.state["progress"])
+        if not progress.finished or progress.step < self.recipe.train.steps and not self.recipe.train.patience:
+            return False
+        try:
+            return bool(load_bundle(self.run.model_path).training.get("finished"))
+        except UserError:
+            return False
+
+    def _prepare(self) -> None:
+        given = (self.parent.source, self.parent.target) if self.parent else None
+        corpus = training_corpus(self.recipe, self.pairs)
+        self.task, self.facts = prepare(self.recipe, self.run, corpus, self._tell, self.dev, given)
+        self.facts["environment"] = environment()
+
+    def _fit(self, checkpoint: Checkpoint | None = None) -> Fit:
+        torch.manual_seed(mixed(self.recipe.seed, 0))
+        model = self.task.model()
+        if self.parent is not None:
+            load_weights(model, dict(self.parent.model.named_parameters()))
+        fit = Fit(
+            self.task,
+            model,
+            self.recipe.train,
+            self.run,
+            seed=self.recipe.seed,
+            d_model=model.config.d_model,
+            facts=self.facts,
+            callbacks=self.callbacks,
+            on_best=self._save_best,
+            stop=self.stop,
+        )
+        if checkpoint is not None:
+            fit.restore(checkpoint)
+        self.fit = fit
+        self._tell(
+            {
+                "event": "begin",
+                "step": fit.progress.step,
+                "steps": self.recipe.train.steps,
+                "parameters": sum(p.numel() for p in model.parameters()),
+                "device": str(fit.device),
+                "out": str(self.run.folder),
+            }
+        )
+        fit.train()
+        return fit
+
+    def _finish(self, fit: Fit) -> Bundle:
+        """Chooses the final weights, scores them on all of dev and test, and writes the bundle."""
+        self._tell({"event": "finishing", "step": fit.progress.step})
+        with self.stop.interruptible():
+            load_weights(fit.model, self._final_weights(fit))
+            bundle = self._bundle(fit.model, fit.progress)
+            bundle.scores = self._scores(fit.model)
+            bundle.training["finished"] = True
+        bundle.save(self.run.model_path)
+        self._draw()
+        self._tell({"event": "end", "step": fit.progress.step, "scores": bundle.scores, "seconds": fit.progress.seconds})
+        return bundle
+
+    def _final_weights(self, fit: Fit) -> dict[str, Tensor]:
+        config, checkpoints = self.recipe.train, self.run.checkpoints
+        if config.average:
+            steps = checkpoints.steps()[-config.average :]
+            return average([checkpoints.weights(s) for s in steps])
+        if config.final == "best" and fit.progress.best_step:
+            return {n: p.detach() for n, p in load_bundle(self.run.model_path).model.named_parameters()}
+        return fit.ema or {n: p.detach().clone() for n, p in fit.model.named_parameters()}
+
+    def _scores(self, model: nn.Module) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        translator = self.task.translator([model])  # type: ignore[list-item]
+        for name, pairs in (("dev", self.task.dev), ("test", self.task.test)):
+            if pairs:
+                outputs = translator.translate([s for s, _ in pairs])
+                scores = score(outputs, [t for _, t in pairs], self.recipe.score, intervals=True)
+                found[name] = {metric: s.to_dict() for metric, s in scores.items()}
+        return found
+
+    def _save_best(self, model: nn.Module, event: Event) -> None:
+        self._bundle(model, self.fit.progress).save(self.run.model_path)
+        self._draw()
+
+    def _bundle(self, model: nn.Module, progress: Progress) -> Bundle:
+        recipe = self.recipe
+        training = {
+            "steps": progress.step,
+            "target_tokens": progress.tokens,
+            "seconds": round(progress.seconds, 1),
+            "pairs": self.facts["pairs"],
+            "recipe": recipe.model_dump(mode="json", exclude_none=True),
+        }
+        licences = [recipe.data.licence] if recipe.data.licence else []
+        if self.parent is not None:
+            licences += [text for text in self.parent.licences if text not in licences]
+        return Bundle(
+            model,
+            self.task.source,
+            self.task.target,
+            (recipe.data.source, recipe.data.target),
+            recipe.data.max_length,
+            recipe.decode,
+            training,
+            {},
+            licences,
+        )
+
+    def _draw(self) -> None:
+        write_text(self.run.folder / "curves.svg", curves(self.run.events()))
+
+    def _refuse_changes(self, checkpoint: Checkpoint) -> None:
+        """The data and the recipe must be those the run began with."""
+        saved = load_recipe(self.run.recipe_path)
+        changes = []
+        for section in ("data", "tokenizer", "train"):
+            old, new = getattr(saved, section), getattr(self.recipe, section)
+            for key in type(old).model_fields:
+                if (section != "train" or key not in FREE) and getattr(old, key) != getattr(new, key):
+                    changes.append(f"{section}.{key} was {getattr(old, key)!r}, now {getattr(new, key)!r}")
+        if saved.seed != self.recipe.seed:
+            changes.append(f"seed was {saved.seed}, now {self.recipe.seed}")
+        if saved.network(8, 9) != self.recipe.network(8, 9):
+            changes.append(f"model was {saved.model}, now {self.recipe.model}")
+        before, now = checkpoint.state["facts"]["data"], training_corpus(self.recipe, self.pairs).facts
+        if before != now:
+            names = sorted({name for name, _ in _items(before) ^ _items(now)})
+            changes.append(f"the data changed: {', '.join(names)}")
+        if changes:
+            raise UserError(f"cannot resume {self.run.folder}: {'; '.join(changes)}; undo that, or use --force")
+
+    def _warn_of_environment(self, checkpoint: Checkpoint) -> None:
+        before, now = checkpoint.state["facts"].get("environment", {}), environment()
+        if before != now:
+            changed = ", ".join(f"{k}: {before.get(k)} then, {now[k]} now" for k in now if before.get(k) != now[k])
+            text = f"resumed in another environment ({changed}): results may differ in the last bits"
+            self._tell({"event": "warning", "text": text})
+
+    def _tell(self, event: Event) -> None:
+        for callback in self.callbacks:
+            callback(event)
+
+
+def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(name, str(value)) for name, value in facts.items()}
+
+
+def _like(recipe: Recipe, parent: Bundle) -> Recipe:
+    """The recipe with the shape and languages of the model to go on from."""
+    config = parent.model.config.model_dump(mode="json", exclude={"source_vocabulary", "target_vocabulary"})  # type: ignore[union-attr,operator]
+    model = {"name": parent.name, **config}
+    shared = parent.source.checksum == parent.target.checksum
+    tokenizer = recipe.tokenizer.model_copy(update={"kind": parent.source.kind, "shared": shared})
+    return recipe.model_copy(update={"model": model, "tokenizer": tokenizer})
+
+
+def average(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several models' weights."""
+    if not weights:
+        raise UserError("there are no weights to average")
+    names = weights[0].keys()
+    return {n: torch.stack([w[n].double() for w in weights]).mean(0).to(weights[0][n].dtype) for n in names}
+
+
+def environment() -> dict[str, Any]:
+    """What exact resume depends on beside the seed."""
+    return {
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "torch": torch.__version__,
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+    }
