@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -16,9 +16,6 @@ from regard.models import MODELS
 from regard.models.transformer import TransformerConfig
 
 
-M = TypeVar("M", bound=BaseModel)
-
-
 class Section(BaseModel):
     """A table of the recipe. Unknown keys are errors."""
 
@@ -26,7 +23,9 @@ class Section(BaseModel):
 
 
 class DataConfig(Section):
-    train: tuple[str, ...] = Field((), description="training pairs: one .tsv or .jsonl file, or two aligned files; .gz too")
+    train: tuple[str, ...] = Field(
+        (), description="training pairs: one .tsv or .jsonl file, or two aligned files; .gz too"
+    )
     dev: tuple[str, ...] = Field((), description="validation pairs; when absent, some training pairs are held out")
     test: tuple[str, ...] = Field((), description="test pairs, scored once at the end")
     source: str = Field("source", description="code of the language translated from, such as 'en'")
@@ -62,7 +61,9 @@ class TrainConfig(Section):
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of matrices (adamw, muon)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target spread over the vocabulary")
     clip: float = Field(0.0, ge=0, description="largest norm of the gradient; 0 does not clip")
-    ema: float = Field(0.0, ge=0, lt=1, description="decay of a moving average of the weights, used to validate and save")
+    ema: float = Field(
+        0.0, ge=0, lt=1, description="decay of a moving average of the weights, used to validate and save"
+    )
     validate_every: int = Field(1000, ge=1, description="updates between validations")
     save_every: int = Field(1000, ge=1, description="updates between checkpoints")
     log_every: int = Field(100, ge=1, description="updates between log lines")
@@ -80,7 +81,9 @@ class TrainConfig(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.average > self.keep:
-            raise ValueError(f"average {self.average} checkpoints needs keep of at least {self.average}; it is {self.keep}")
+            raise ValueError(f"average = {self.average} checkpoints needs keep of at least as many; it is {self.keep}")
+        if self.weight_decay and self.optimizer == "adam":
+            raise ValueError("weight_decay is decoupled, which optimizer 'adam' is not; use optimizer 'adamw'")
         return self
 
 
@@ -103,7 +106,13 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        self.network(8, 8 if self.tokenizer.shared else 9)
+        network = self.network(8, 8 if self.tokenizer.shared else 9)
+        longest = self.data.max_length
+        if network.positions == "learned" and longest >= network.max_positions:
+            raise ValueError(
+                f"data.max_length {longest} and an end symbol need {longest + 1} learned positions, "
+                f"model.max_positions is {network.max_positions}: raise it or lower data.max_length"
+            )
         return self
 
     def network(self, source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
@@ -115,11 +124,19 @@ class Recipe(Section):
         size = keys.pop("size", None)
         if size is not None and size not in kind.sizes:
             raise ValueError(f"model.size {size!r} is not known; known: {', '.join(kind.sizes)}")
+        for key in ("source_vocabulary", "target_vocabulary"):
+            if key in keys:
+                raise ValueError(
+                    f"model.{key} comes from the tokenizer; remove it (tokenizer.size is the most it can be)"
+                )
         fields = {**(kind.sizes[size] if size else {}), **keys}
         fields |= {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         if not self.tokenizer.shared and "tie" not in fields:
             fields["tie"] = ("target", "output")
-        return _validated(kind.Config, fields, "model")
+        try:
+            return kind.Config.model_validate(fields)
+        except ValidationError as error:
+            raise ValueError(_explain(error, "model")) from None
 
     def to_toml(self) -> str:
         return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
@@ -143,9 +160,13 @@ def make_recipe(tree: Mapping[str, Any], overrides: Sequence[str] = (), where: s
     for override in overrides:
         section, key, value = _parse_override(override)
         target = merged.setdefault(section, {}) if section else merged
+        if not isinstance(target, dict):
+            raise UserError(f"{where}: {section} is {target!r}, where a section [{section}] should be")
         target[key] = value
-    recipe = _validated(Recipe, merged, "", where)
-    return recipe
+    try:
+        return Recipe.model_validate(merged)
+    except ValidationError as error:
+        raise UserError(f"{where}: {_explain(error)}") from None
 
 
 def default_recipe(files: Sequence[str], overrides: Sequence[str] = ()) -> Recipe:
@@ -182,10 +203,7 @@ def _section_of(key: str) -> str:
     if len(homes) > 1:
         raise UserError(f"{key} could be {' or '.join(f'{home}.{key}' for home in homes)}; write one of these")
     if not homes:
-        known = [f"{home}.{field}" for home, fields in _sections().items() for field in fields]
-        near = difflib.get_close_matches(key, [k.split(".")[1] for k in known], n=1)
-        hint = next((k for k in known if near and k.endswith(f".{near[0]}")), None)
-        raise UserError(f"no section of a recipe has a key {key!r}" + (f"; did you mean {hint}?" if hint else ""))
+        raise UserError("; ".join(filter(None, (f"no section of a recipe has a key {key!r}", _meant(key)))))
     return homes[0]
 
 
@@ -220,42 +238,44 @@ def _fields(prefix: str, kind: type[BaseModel], only: str | None = None) -> Iter
         if choices and all(isinstance(choice, str) for choice in choices):
             type_ = " | ".join(choices)
         else:
-            type_ = getattr(field.annotation, "__name__", str(field.annotation)) if not choices else str(field.annotation)
+            type_ = str(field.annotation) if choices else getattr(field.annotation, "__name__", str(field.annotation))
         default = field.get_default(call_default_factory=True)
         yield prefix + name, type_, "" if default is None else str(default), field.description or ""
 
 
-def _validated(kind: type[M], tree: Mapping[str, Any], prefix: str, where: str = "recipe") -> M:
-    try:
-        return kind.model_validate(tree)
-    except ValidationError as error:
-        raise UserError(f"{where}: {_explain(kind, error, prefix)}") from None
-
-
-def _explain(kind: type[BaseModel], error: ValidationError, prefix: str) -> str:
+def _explain(error: ValidationError, section: str = "") -> str:
     """The first thing that is wrong, in words that say what to do."""
     problem = error.errors()[0]
-    place = [str(part) for part in problem["loc"]]
-    name = ".".join([prefix, *place] if prefix else place)
+    place = [*([section] if section else []), *(str(part) for part in problem["loc"])]
     if problem["type"] == "extra_forbidden":
-        home: Any = kind
-        for part in place[:-1]:
-            home = home.model_fields[part].annotation
-        known = list(home.model_fields) if isinstance(home, type) and issubclass(home, BaseModel) else []
-        if kind is TransformerConfig:
-            known += ["name", "size"]
-        near = difflib.get_close_matches(place[-1], known, n=1, cutoff=0.5)
-        section = ".".join(([prefix] if prefix else []) + place[:-1])
-        if near:
-            hint = f"did you mean {near[0]!r}?"
-        else:
-            homes = [s for s, keys in _sections().items() if place[-1] in keys]
-            hint = f"it belongs in [{homes[0]}]" if homes else f"known keys: {', '.join(known)}"
-        return f"unknown key {place[-1]!r} in {f'[{section}]' if section else 'the top level'}; {hint}"
+        return _unknown(".".join(place[:-1]), place[-1])
     message = problem["msg"].removeprefix("Value error, ")
     given = problem.get("input")
-    shown = f" (it is {given!r})" if name and isinstance(given, (str, int, float, bool)) else ""
-    return f"{name}: {message}{shown}" if name else message
+    shown = f" (it is {given!r})" if problem["loc"] and isinstance(given, str | int | float) else ""
+    return f"{'.'.join(place)}: {message}{shown}" if place else message
+
+
+def _unknown(section: str, key: str) -> str:
+    """Where an unknown key belongs, or which key was meant."""
+    sections = _sections()
+    known = sections.get(section, list(Recipe.model_fields))
+    homes = [f"[{home}]" for home, keys in sections.items() if key in keys]
+    if section and key in Recipe.model_fields and key not in sections:
+        homes.append("the top level")
+    if homes:
+        hint = f"it belongs in {' or '.join(homes)}"
+    elif near := difflib.get_close_matches(key, known, n=1):
+        hint = f"did you mean {near[0]!r}?"
+    else:
+        hint = f"known keys: {', '.join(known)}" + (f"; {meant}" if (meant := _meant(key)) else "")
+    return f"unknown key {key!r} in {f'[{section}]' if section else 'the top level'}; {hint}"
+
+
+def _meant(key: str) -> str:
+    """The key of any section that is nearest to an unknown one."""
+    known = {field: f"{home}.{field}" for home, fields in _sections().items() for field in fields}
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {known[near[0]]}?" if near else ""
 
 
 def _without_none(tree: dict[str, Any]) -> dict[str, Any]:

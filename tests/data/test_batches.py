@@ -137,7 +137,6 @@ def test_a_state_of_other_data_is_refused(state: dict[str, int]) -> None:
 def test_little_padding() -> None:
     assert make(corpus(60_000), 4096).padding() < 0.05
     assert make(corpus(20_000), 2048).padding() < 0.05
-    assert make(corpus(5_000), 1024).padding() < 0.05
 
 
 def test_batches_are_full_and_not_sorted() -> None:

@@ -141,11 +141,11 @@ def test_an_empty_side_is_dropped_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["", ".gz"])
 @pytest.mark.parametrize("length", [100_000, 10_000_000])
 def test_a_huge_line_is_dropped_and_counted_quickly(tmp_path: Path, length: int, ending: str) -> None:
-    report, start = Report(), time.perf_counter()
+    report, start = Report(), time.process_time()
     content = b"x\ty\n" + b"a" * length + b"\tb\n" + b"c\td\n"
     assert sides(put(tmp_path / f"x.tsv{ending}", content), report=report) == [("x", "y"), ("c", "d")]
     assert (report.too_long, report.pairs) == (1, 2)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_a_huge_line_does_not_fill_memory(tmp_path: Path) -> None:

@@ -101,8 +101,8 @@ def bucketed(
     source = np.asarray(lengths, dtype=np.int64)
     target = source if target_lengths is None else np.asarray(target_lengths, dtype=np.int64)
     # By the wider side, then by the difference of the sides, which rises and falls in turn from one width to the next:
-    # a batch that spans two widths then does not join opposite ends. Measured on Multi30k at 4,096 tokens: 3.1 % padding,
-    # against 6.8 % by (target, source).
+    # a batch that spans two widths then does not join opposite ends. On Multi30k at 4,096 tokens this pads 3.1 %,
+    # the order by (target, source) 6.8 %.
     width, slant = np.maximum(source, target) + 1, source - target
     snake = np.where(width % 2 == 0, slant, -slant)
     order = np.lexsort((snake, width) if ties is None else (ties, snake, width))

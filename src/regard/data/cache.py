@@ -21,7 +21,7 @@ from regard.text import Tokenizer
 SIDES = ("source", "target")
 META = "meta.json"
 VERSION = 1
-CHUNK = 4096  # pairs that are tokenised at once
+CHUNK = 1024  # pairs tokenised at once; larger chunks were slower (memory), smaller ones too (threads)
 STALE = 3600.0  # seconds after which an unfinished build that nobody writes to is taken for dead
 
 Texts = Pair | tuple[str, str]

@@ -25,7 +25,7 @@ def beam_search(
     width = options.beam
     finished: list[list[Hypothesis]] = [[] for _ in range(source.size(0))]
     place = torch.arange(source.size(0), device=source.device)  # N: which input each open sentence is
-    longest = options.longest(lengths)  # N
+    longest = options.longest(lengths, model.limit)  # N
     tokens = torch.full((source.size(0), 1), BOS, device=source.device)  # R T; one row a sentence at first
     scores = torch.zeros(source.size(0), 1, device=source.device)  # N W: log P of each row
     while place.numel():

@@ -17,7 +17,9 @@ class DecodeOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     beam: int = Field(4, ge=1, le=256, description="hypotheses kept; 1 is greedy")
-    length_penalty: float = Field(0.6, ge=0, description="alpha of ((5 + length) / 6)^alpha; 0 ranks by log-probability")
+    length_penalty: float = Field(
+        0.6, ge=0, description="alpha of ((5 + length) / 6)^alpha; 0 ranks by log-probability"
+    )
     n_best: int = Field(1, ge=1, description="how many outputs of each input to give back")
     min_length: int = Field(0, ge=0, description="least tokens in an output")
     max_length: int | None = Field(None, ge=1, description="most tokens in an output; default input + extra_length")
@@ -28,7 +30,7 @@ class DecodeOptions(BaseModel):
     top_k: int = Field(0, ge=0, description="sample from the k likeliest tokens; 0 is all")
     top_p: float = Field(1.0, gt=0, le=1, description="sample from the smallest set of tokens with this much mass")
     seed: int = Field(0, ge=0, description="seed of sampling")
-    batch_tokens: int = Field(1024, ge=1, description="source tokens decoded together (results do not depend on it)")
+    batch: int = Field(1024, ge=1, description="source tokens decoded together (results do not depend on it)")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -42,25 +44,31 @@ class DecodeOptions(BaseModel):
         """log P / lp(Y), lp(Y) = ((5 + |Y|) / 6)^alpha; the end symbol counts as part of Y."""
         return log_prob / float(((5 + length) / 6) ** self.length_penalty)
 
-    def longest(self, source_lengths: Tensor) -> Tensor:
-        """The most tokens each sentence's output may have, not counting the end symbol."""
+    def longest(self, source_lengths: Tensor, limit: int | None = None) -> Tensor:
+        """The most tokens each sentence's output may have, not counting the end symbol. limit: the model's own."""
         if self.max_length is not None:
-            return torch.full_like(source_lengths, self.max_length)
-        return torch.clamp(source_lengths + self.extra_length, min=self.min_length)
+            wanted = torch.full_like(source_lengths, self.max_length)
+        else:
+            wanted = torch.clamp(source_lengths + self.extra_length, min=self.min_length)
+        return wanted if limit is None else wanted.clamp(max=limit)
 
     def forbid(self, log_probs: Tensor, tokens: Tensor, longest: Tensor) -> None:
-        """Sets what may not come next to -inf, in place. tokens: what each row holds so far, begin symbol included."""
+        """Sets what may not come next to -inf, in place. tokens: what each row holds so far, begin symbol included.
+
+        A row that is full, or that the rules leave nothing to go on with, ends: every search comes to an end.
+        """
         written = tokens.size(1) - 1
+        ends = log_probs[:, EOS].clone()
         log_probs[:, [PAD, UNK, BOS]] = -torch.inf
         if self.no_repeat_ngram:
             _forbid_repeats(log_probs, tokens[:, 1:], self.no_repeat_ngram)
-        if written < self.min_length:
-            log_probs[:, EOS] = -torch.inf
-        full = longest <= written
-        if full.any():
-            ends = log_probs[full, EOS]
-            log_probs[full] = -torch.inf
-            log_probs[full, EOS] = ends
+        log_probs[:, EOS] = -torch.inf if written < self.min_length else ends
+        must_end = longest <= written
+        if self.no_repeat_ngram and written < self.min_length:
+            must_end = must_end | (log_probs == -torch.inf).all(1)
+        if must_end.any():
+            log_probs[must_end] = -torch.inf
+            log_probs[must_end, EOS] = ends[must_end]
 
 
 def _forbid_repeats(log_probs: Tensor, tokens: Tensor, n: int) -> None:

@@ -2,12 +2,15 @@
 
 # Shapes: R rows (hypotheses), N sentences, T length, V vocabulary.
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from regard.errors import UserError
 
 
 class DecodeState(Protocol):
@@ -22,6 +25,10 @@ class DecodeState(Protocol):
 
 class Decodable(Protocol):
     """A model that can be decoded from."""
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens an input or an output can have, the end symbol not counted; None when any number will do."""
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Any: ...
 
@@ -39,12 +46,18 @@ class Hypothesis:
     score: float
 
 
+def least_limit(members: Iterable[Decodable]) -> int | None:
+    """What all members of an ensemble can do."""
+    return min((m.limit for m in members if m.limit is not None), default=None)
+
+
 class Model:
     """One model or an ensemble (probabilities averaged) behind one `step`."""
 
     def __init__(self, members: Sequence[Decodable], source: Tensor, lengths: Tensor | None) -> None:
         self.members = members
         self.states = [m.start(m.encode(source, lengths)) for m in members]
+        self.limit = least_limit(members)
 
     def step(self, tokens: Tensor) -> Tensor:
         """log p(next) of each row (R V) after its tokens (R T)."""
@@ -52,9 +65,13 @@ class Model:
         for i, member in enumerate(self.members):
             logits, self.states[i] = member.step(tokens, self.states[i])
             outputs.append(logits.float().log_softmax(-1))
+            if bool(outputs[-1][:, 0].isnan().any()):  # one NaN makes the whole row NaN
+                raise UserError(
+                    "the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1"
+                )
         if len(outputs) == 1:
             return outputs[0]
-        return torch.stack(outputs).logsumexp(0) - torch.log(torch.tensor(float(len(outputs))))
+        return torch.stack(outputs).logsumexp(0) - math.log(len(outputs))
 
     def reorder(self, rows: Tensor) -> None:
         for state in self.states:

@@ -14,16 +14,21 @@ from regard.text import BOS, EOS
 
 @torch.inference_mode()
 def sample(
-    models: Sequence[Decodable], source: Tensor, lengths: Tensor, options: DecodeOptions, first: int = 0
+    models: Sequence[Decodable],
+    source: Tensor,
+    lengths: Tensor,
+    options: DecodeOptions,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """n_best random outputs of each sentence, likeliest first.
 
-    A draw depends on the seed, the sentence's number (`first` + its row) and the position alone.
+    A draw depends on the seed, the sentence's number (its row, unless given) and the position alone.
     """
     model = Model(models, source, None if bool((lengths == source.size(1)).all()) else lengths)
     copies = options.n_best
-    longest = options.longest(lengths).repeat_interleave(copies)  # R
-    draws = _draws(options.seed, first, source.size(0), copies, int(longest.max()) + 1).to(source.device)  # R T
+    longest = options.longest(lengths, model.limit).repeat_interleave(copies)  # R
+    numbers = range(source.size(0)) if numbers is None else numbers
+    draws = _draws(options.seed, numbers, copies, int(longest.max()) + 1).to(source.device)  # R T
     tokens = torch.full((source.size(0), 1), BOS, device=source.device)
     every = torch.arange(source.size(0), device=source.device).repeat_interleave(copies)
     log_prob = torch.zeros(every.numel(), device=source.device)
@@ -50,7 +55,7 @@ def sample(
 
 def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:
     """The token at which the cumulated probability passes the draw, after temperature, top-k and nucleus."""
-    probs, order = (log_probs / options.temperature).softmax(-1).sort(-1, descending=True, stable=True)
+    probs, order = (log_probs / options.temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
     if options.top_k:
         probs[:, options.top_k :] = 0
     before = probs.cumsum(-1) - probs
@@ -63,9 +68,9 @@ def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:
     return order.gather(1, torch.minimum(rank, last)).squeeze(1)
 
 
-def _draws(seed: int, first: int, sentences: int, copies: int, length: int) -> Tensor:
+def _draws(seed: int, numbers: Sequence[int], copies: int, length: int) -> Tensor:
     rows = []
-    for number in range(first, first + sentences):
+    for number in numbers:
         generator = torch.Generator().manual_seed((seed * 1_000_003 + number) % 2**63)
         rows.append(torch.rand(length, copies, generator=generator).t())  # position by position: prefix-stable
     return torch.cat(rows)

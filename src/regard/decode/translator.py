@@ -5,18 +5,22 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.decode.beam import beam_search
 from regard.decode.options import DecodeOptions
-from regard.decode.protocol import Hypothesis
+from regard.decode.protocol import Hypothesis, least_limit
 from regard.decode.sample import sample
 from regard.text import EOS, PAD, Tokenizer
 
-SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'»”’)\]]*\s+|(?<=[。！？])")
+# Together the matches are the whole text.
+SENTENCE = re.compile(r".+?(?:[.!?…][\"'»”’)\]]*\s+|[。！？][」』”’）]*|\Z)", re.DOTALL)
+WORD = re.compile(r"\S+\s*|\s+")
 WINDOW = 512  # lines sorted by length and decoded together while streaming
+PART = 1_000_000_007  # between the numbers of two parts of one text
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,11 @@ class Translator:
         options: DecodeOptions,
         max_source: int,
     ) -> None:
-        self.models = [m.eval() for m in models]
+        self.models: list[Any] = [m.eval() for m in models]  # modules that speak the decoding protocol
         self.source, self.target = source, target
         self.options = options
-        self.max_source = max_source
+        limit = least_limit(self.models)
+        self.max_source = max_source if limit is None else min(max_source, limit)
 
     def translate(self, texts: Sequence[str], options: DecodeOptions | None = None) -> list[str]:
         """The best translation of each text. An empty text stays empty."""
@@ -64,13 +69,17 @@ class Translator:
     ) -> list[list[Translation]]:
         """The n best translations of each text, best first. `first` numbers the texts, for warnings and sampling."""
         options = options or self.options
-        parts: list[tuple[int, list[int]]] = []  # which text, its tokens
-        for number, text in enumerate(texts):
-            parts += [(number, piece) for piece in self._pieces(text, first + number)]
-        found = self._decode([piece for _, piece in parts], options, first)
+        inputs: list[list[int]] = []
+        owners: list[int] = []  # which text each input is of
+        numbers: list[int] = []  # by which each input's random draws are told apart
+        for i, text in enumerate(texts):
+            pieces = self._pieces(text, first + i)
+            inputs += pieces
+            owners += [i] * len(pieces)
+            numbers += [first + i + PART * part for part in range(len(pieces))]
         results: list[list[list[Hypothesis]]] = [[] for _ in texts]
-        for (number, _), hypotheses in zip(parts, found, strict=True):
-            results[number].append(hypotheses)
+        for i, hypotheses in zip(owners, self._decode(inputs, numbers, options), strict=True):
+            results[i].append(hypotheses)
         return [self._join(pieces) for pieces in results]
 
     def _pieces(self, text: str, number: int) -> list[list[int]]:
@@ -80,7 +89,10 @@ class Translator:
         tokens = self.source.encode(text)
         if len(tokens) <= self.max_source:
             return [tokens]
-        pieces = list(self._split(text))
+        size = self.max_source
+        whole = [self.source.encode(part.strip()) for part in self._split(text) if part.strip()]
+        # One character may have more tokens than fit: those alone are cut anywhere.
+        pieces = [tokens[i : i + size] for tokens in whole for i in range(0, len(tokens), size)]
         warnings.warn(
             f"input {number + 1} has {len(tokens)} tokens, more than the {self.max_source} the model is made for; "
             f"it is translated in {len(pieces)} parts",
@@ -89,35 +101,31 @@ class Translator:
         )
         return pieces
 
-    def _split(self, text: str) -> Iterator[list[int]]:
-        """Whole sentences as far as they fit together; a sentence that alone is too long is cut between words."""
+    def _split(self, text: str) -> Iterator[str]:
+        """Whole sentences as far as they fit together; together the parts are the text."""
         held = ""
-        for unit in self._units(text):
-            joined = f"{held} {unit}" if held else unit
-            if held and len(self.source.encode(joined)) > self.max_source:
-                yield self.source.encode(held)
-                joined = unit
-            held = joined
-        tokens = self.source.encode(held)
-        for start in range(0, len(tokens), self.max_source):  # one word longer than the limit: cut anywhere
-            yield tokens[start : start + self.max_source]
+        for unit in self._units(text, (SENTENCE, WORD)):
+            if held and not self._fits(held + unit):
+                yield held
+                held = ""
+            held += unit
+        yield held
 
-    def _units(self, text: str) -> Iterator[str]:
-        for sentence in SENTENCE_END.split(text):
-            if not sentence.strip():
-                continue
-            if len(self.source.encode(sentence)) <= self.max_source:
-                yield sentence
-            else:
-                for word in sentence.split():
-                    tokens = self.source.encode(word)
-                    if len(tokens) <= self.max_source:
-                        yield word
-                    else:
-                        cuts = range(0, len(tokens), self.max_source)
-                        yield from (self.source.decode(tokens[i : i + self.max_source]) for i in cuts)
+    def _units(self, text: str, cuts: tuple[re.Pattern[str], ...]) -> Iterator[str]:
+        """What fits: sentences, else words, else halves of a word and of its halves."""
+        if self._fits(text) or len(text) == 1:
+            yield text
+        elif cuts:
+            for unit in cuts[0].findall(text):
+                yield from self._units(unit, cuts[1:])
+        else:
+            for half in (text[: len(text) // 2], text[len(text) // 2 :]):
+                yield from self._units(half, cuts)
 
-    def _decode(self, inputs: list[list[int]], options: DecodeOptions, first: int) -> list[list[Hypothesis]]:
+    def _fits(self, text: str) -> bool:
+        return len(self.source.encode(text.strip())) <= self.max_source
+
+    def _decode(self, inputs: list[list[int]], numbers: list[int], options: DecodeOptions) -> list[list[Hypothesis]]:
         """Decodes inputs of like length together; results in the order of the inputs."""
         found: list[list[Hypothesis]] = [[] for _ in inputs]
         order = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
@@ -125,18 +133,14 @@ class Translator:
         start = 0
         while start < len(order):
             end = start + 1
-            while end < len(order) and (len(inputs[order[end]]) + 1) * (end + 1 - start) <= options.batch_tokens:
+            while end < len(order) and (len(inputs[order[end]]) + 1) * (end + 1 - start) <= options.batch:
                 end += 1
             batch = order[start:end]
             source, lengths = pad([[*inputs[i], EOS] for i in batch], device)
             if options.sample:
-                # One by one: a draw is numbered by its sentence.
-                groups = [
-                    sample(self.models, source[j : j + 1, : lengths[j]], lengths[j : j + 1], options, first + i)[0]
-                    for j, i in enumerate(batch)
-                ]
+                groups = sample(self.models, source, lengths, options, [numbers[i] for i in batch])
             else:
-                groups = beam_search(self.models, source, lengths, options)  # type: ignore[arg-type]
+                groups = beam_search(self.models, source, lengths, options)
             for i, group in zip(batch, groups, strict=True):
                 found[i] = group
             start = end

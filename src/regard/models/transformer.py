@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -54,16 +53,20 @@ class TransformerConfig(BaseModel):
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoids come in pairs, so d_model {self.d_model} must be even")
         if self.positions == "rotary" and (self.d_model // self.heads) % 2:
-            raise ValueError(f"rotary positions turn pairs, so d_model / heads = {self.d_model // self.heads} must be even")
+            raise ValueError(
+                f"rotary positions turn pairs, so d_model / heads = {self.d_model // self.heads} must be even"
+            )
         if self.attention not in ATTENTIONS:
             raise ValueError(f"attention {self.attention!r} is not known; known: {', '.join(ATTENTIONS)}")
         lacks = {"causal", "cross", "cache"} - ATTENTIONS[self.attention].can
         if lacks:
-            raise ValueError(f"attention {self.attention!r} cannot do {', '.join(sorted(lacks))}, which a decoder needs")
+            raise ValueError(
+                f"attention {self.attention!r} cannot do {', '.join(sorted(lacks))}, which a decoder needs"
+            )
         if len(set(self.tie)) != len(self.tie):
             raise ValueError(f"tie names one embedding twice: {', '.join(self.tie)}")
-        if {"source", "target"} <= set(self.tie) and self.source_vocabulary != self.target_vocabulary:
-            raise ValueError("source and target embeddings can be tied only with a shared tokenizer")
+        if "source" in self.tie and len(self.tie) > 1 and self.source_vocabulary != self.target_vocabulary:
+            raise ValueError("source embeddings can be tied to the others only with a shared tokenizer")
         return self
 
     def parameters(self) -> int:
@@ -193,6 +196,11 @@ class Transformer(nn.Module):
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
+    @property
+    def limit(self) -> int | None:
+        """The most tokens of a side, its begin or end symbol not counted; None when there is no limit."""
+        return self.config.max_positions - 1 if self.config.positions == "learned" else None
+
     def embedded(self, tokens: Tensor, side: str, start: int = 0) -> Tensor:
         """Dropout(E[x] sqrt(d) + PE), sections 3.4 and 3.5."""
         x: Tensor = self.embed[side](tokens) * math.sqrt(self.config.d_model)
@@ -221,11 +229,15 @@ class Transformer(nn.Module):
     @property
     def output(self) -> Tensor:
         """The matrix before the softmax (V D); logits are states @ output^T."""
-        weight: Tensor = self.embed["output"].weight
-        return weight
+        embedding = self.embed["output"]
+        assert isinstance(embedding, nn.Embedding)
+        return embedding.weight
 
     def start(self, memory: Memory) -> State:
-        caches = [(Growing(), Fixed(*layer.cross.project(memory.states))) for layer in self.decoder]
+        caches = []
+        for layer in self.decoder:
+            assert isinstance(layer, DecoderLayer)
+            caches.append((Growing(), Fixed(*layer.cross.project(memory.states))))
         return State(caches, memory.lengths)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

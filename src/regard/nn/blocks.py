@@ -10,7 +10,6 @@ from regard.nn.attention import Fixed, Growing, Mask, MultiHead
 from regard.nn.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
-NORMS = ("post", "pre")
 
 
 class FeedForward(nn.Module):
@@ -56,7 +55,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Mask) -> Tensor:
         x = self.after_attention(x, lambda y: self.attention(y, None, mask))
-        return self.after_feed_forward(x, self.feed_forward)
+        out: Tensor = self.after_feed_forward(x, self.feed_forward)
+        return out
 
 
 class DecoderLayer(nn.Module):
@@ -80,4 +80,5 @@ class DecoderLayer(nn.Module):
         grown, fixed = cache or (None, None)
         x = self.after_attention(x, lambda y: self.attention(y, None, own, grown))
         x = self.after_cross(x, lambda y: self.cross(y, memory, source, fixed))
-        return self.after_feed_forward(x, self.feed_forward)
+        out: Tensor = self.after_feed_forward(x, self.feed_forward)
+        return out

@@ -5,12 +5,12 @@ from torch import Tensor, nn
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:
-    """Zeros and 1/keep, drawn from torch's generator; keep is 1 - p rounded to k/256 and the scale is exact for it.
+    """Zeros and 1/keep from torch's generator; keep is 1 - p rounded to k/256, k from 1 to 255, and the scale is exact.
 
     A 64-bit draw over its full range gives eight independent bytes (random_() alone would leave out the sign bit,
     and every eighth byte would never reach 128).
     """
-    keep = round((1.0 - p) * 256)
+    keep = min(max(round((1.0 - p) * 256), 1), 255)
     count = like.numel()
     words = torch.empty((count + 7) // 8, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     kept = words.view(torch.uint8)[:count] < keep

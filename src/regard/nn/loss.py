@@ -24,19 +24,20 @@ def smoothed_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
     """The same as `smoothed_loss_plain`, chunk by chunk, with the gradient made on the way."""
-    if hidden.is_cuda or torch.is_autocast_enabled(hidden.device.type):
+    if hidden.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return smoothed_loss_plain(hidden, weight, bias, target, smoothing)
-    loss, nll = _Chunked.apply(hidden, weight, bias, target, smoothing)  # type: ignore[no-untyped-call]
+    grads = torch.is_grad_enabled()  # inside the function it never is
+    loss, nll = _Chunked.apply(hidden, weight, bias, target, smoothing, grads)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
 class _Chunked(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float, grads: bool
     ) -> tuple[Tensor, Tensor]:
         vocabulary = weight.size(0)
-        grads = torch.is_grad_enabled() or any(ctx.needs_input_grad)
+        grads = grads and any(ctx.needs_input_grad)
         d_hidden = torch.empty_like(hidden) if grads else None
         d_weight = torch.zeros_like(weight) if grads else None
         d_bias = torch.zeros_like(bias) if grads and bias is not None else None
@@ -68,4 +69,4 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         scale = outputs[0]
-        return (*(None if g is None else g * scale for g in ctx.grads), None, None)
+        return (*(None if g is None else g * scale for g in ctx.grads), None, None, None)

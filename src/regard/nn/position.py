@@ -30,7 +30,8 @@ class Sinusoidal(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.size(1)
         if end > self.table.size(0):
-            self.table = sinusoids(2 * end, x.size(2)).to(self.table)
+            with torch.inference_mode(False):  # training must be able to use what decoding made
+                self.table = sinusoids(2 * end, x.size(2)).to(self.table)
         return x + self.table[start:end]
 
 
@@ -66,7 +67,8 @@ class Rotary(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.size(2)
         if end > self.cos.size(0):
-            self._fill(2 * end, x.size(3))
+            with torch.inference_mode(False):  # training must be able to use what decoding made
+                self._fill(2 * end, x.size(3))
         cos, sin = self.cos[start:end].to(x), self.sin[start:end].to(x)  # T K/2
         even, odd = x[..., 0::2], x[..., 1::2]  # B H T K/2
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

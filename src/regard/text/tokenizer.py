@@ -269,7 +269,7 @@ _SWITCH = "TOKENIZERS_PARALLELISM"
 
 
 def _before_fork() -> None:
-    # A forked child must not use the library's thread pool. The library prints a warning about it to standard error
+    # A forked child must not use the library's thread pool. The library (0.21, not 0.23) prints a warning about it
     # unless the switch is set, so it is set for the instant of the fork and stays set in the child alone.
     global _ours
     _ours = _SWITCH not in os.environ

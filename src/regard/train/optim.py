@@ -11,15 +11,18 @@ from regard.train.muon import Muon
 
 
 def rate(config: TrainConfig, step: int, d_model: int) -> float:
-    """The factor on the peak learning rate at update `step`, counted from 1."""
-    warm = config.warmup
+    """The factor on the peak learning rate at update `step`, counted from 1.
+
+    It is 1 at the end of warm-up. Linear and cosine would reach 0 one step after the last: no update is for nothing.
+    """
+    warm = max(1, config.warmup)
     if config.schedule == "paper":  # section 5.3, equation 3
-        return float(d_model**-0.5 * min(step**-0.5, step * max(warm, 1) ** -1.5))
+        return float(d_model**-0.5 * min(step**-0.5, step * warm**-1.5))
     if step < warm:
         return step / warm
     if config.schedule == "inverse_sqrt":
-        return math.sqrt(max(warm, 1) / max(step, 1))
-    done = min(1.0, (step - warm) / max(1, config.steps - warm))
+        return math.sqrt(warm / step)
+    done = min(1.0, (step - warm) / max(1, config.steps + 1 - warm))
     if config.schedule == "cosine":
         return 0.5 * (1 + math.cos(math.pi * done))
     if config.schedule == "linear":
@@ -32,7 +35,7 @@ class Optimizer:
 
     def __init__(self, model: nn.Module, config: TrainConfig, d_model: int) -> None:
         self.config, self.d_model = config, d_model
-        self.names = {p: name for name, p in model.named_parameters()}
+        self.names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
         matrices = _matrices(model)
         decay = config.weight_decay if config.optimizer != "adam" else 0.0
         self.parts: list[tuple[float, torch.optim.Optimizer]] = []
@@ -74,7 +77,7 @@ class Optimizer:
         for key, value in state.items():
             what, _, name = key.partition("/")
             part, parameter = owners[name]
-            part.state[parameter][what] = value.to(parameter.device) if value.ndim else value
+            part.state[parameter][what] = value.to(parameter.device)
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:

@@ -34,7 +34,7 @@ class Corpus:
 def absolute_paths(recipe: Recipe, base: Path | None) -> Recipe:
     """The recipe with every data file found and named in full, so that the run can be resumed from anywhere."""
     found = {
-        name: tuple(str(resolve(path, base)) for path in getattr(recipe.data, name)) for name in ("train", "dev", "test")
+        name: tuple(str(resolve(path, folder=base).absolute()) for path in getattr(recipe.data, name)) for name in ("train", "dev", "test")
     }
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=found)})
 

@@ -1,7 +1,8 @@
 """The adjectives: English, Spanish, and after the colon the tags or nouns that they fit.
 
-SER holds what things are, ESTAR how they are. A leading "<" stands before its noun in Spanish, "+" takes
-"very" but not "too", "!" neither. What fits a noun here is what the grammar says of it; what fits only one of two nouns decides "it".
+SER holds what things are, ESTAR how they are. A leading "<" stands before its noun in Spanish, "+" takes "very" but
+not "too", "!" neither. What fits a noun here is what the grammar says of it; what fits only one of two nouns decides
+what "it" is.
 """
 
 SER = """
@@ -10,18 +11,18 @@ large grande: creature vehicle place barrier opening thing
 small pequeño: creature vehicle thing opening chamber building town grounds person
 tall alto: person giraffe tree
 high alto: height
-low bajo: barrier
+low bajo: barrier hill table bed chair
 short corto: way rope dress coat stick readable
 long largo: way rope dress coat valley beach
 young joven: person creature
 old viejo: person creature vehicle building furniture clothes book letter picture
 new nuevo: vehicle public furniture clothes tool dish toy
-+beautiful hermoso: person creature place jewel art plant readable music
++beautiful hermoso: creature place jewel art plant readable music
 +<good bueno: person dog horse readable
 <bad malo: person readable
-!<first primero: readable house train bus gift picture
-!<last último: train bus readable cookie cake
-!<other otro: person creature thing vehicle opening way
+!<first primero: readable vehicle gift picture student soldier child man woman fruit door window street bridge house
+!<last último: readable vehicle gift picture student soldier child man woman fruit door window street bridge cookie
+!<other otro: man woman boy girl child friend neighbor teacher doctor student creature thing vehicle opening way
 +intelligent inteligente: person dog monkey horse
 +clever listo: person fox cat dog squirrel
 lazy perezoso: person walker
@@ -71,16 +72,16 @@ distracted distraído: person walker
 restless inquieto: person walker
 bored aburrido: person walker
 busy ocupado: person
-wounded herido: person walker
++wounded herido: person walker
 cold frío: made cooked potato egg drink chamber shelter home bed pond
 dirty sucio: chamber shelter street home water milk clothes dish furniture vessel plaything pond square yard
 full lleno: vessel cup glass bus train restaurant market
-empty vacío: vessel cup glass street avenue road highway square shelter home chamber public
+empty vacío: desert vessel cup glass street avenue road highway square shelter home chamber public
 !open abierto: passage building plaza chamber openable opening
 !closed cerrado: passage building plaza chamber openable opening
 !broken roto: fragile chair lamp toy ladder music rope
 wet mojado: clothes street road bridge barrier bed bag sack rope stick ball stone box yard
-dry seco: shelter field meadow bread cake clothes stream lagoon path road barrier rope yard
+dry seco: shelter field meadow bread cake clothes stream lagoon path road barrier rope yard desert
 dark oscuro: chamber shelter forest jungle tunnel street home grand path yard
 !flooded inundado: way chamber shelter field park grounds meadow valley square
 !blocked bloqueado: way

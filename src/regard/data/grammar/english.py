@@ -1,27 +1,17 @@
 """Writes a tree in English, and says where in the sentence each clause's agent, action and patient stand."""
 
-from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 
 from regard.data.grammar.inflect_en import article
-from regard.data.grammar.lexicon import HE, I, MODAL, THEY, WE, YOU, Verb
+from regard.data.grammar.lexicon import HE, ME, MODAL, THEY, WE, YOU, Verb
+from regard.data.grammar.sentence import Role
 from regard.data.grammar.tree import Clause, Phrase, Tree
 
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """One clause: indices into source.split() of the doer's noun, the verb, and the noun it is done to."""
-
-    agent: int
-    action: int
-    patient: int | None
-
-
 _BE = {
-    (I, False): ("am", "am not"),
+    (ME, False): ("am", "am not"),
     (HE, False): ("is", "isn't"),
-    (I, True): ("was", "wasn't"),
+    (ME, True): ("was", "wasn't"),
     (HE, True): ("was", "wasn't"),
     **{(person, False): ("are", "aren't") for person in (YOU, WE, THEY)},
     **{(person, True): ("were", "weren't") for person in (YOU, WE, THEY)},
@@ -38,13 +28,16 @@ def finite(verb: Verb, person: int, past: bool, negative: bool, modal: str) -> t
     base, third, past_form, _ = verb.english
     if modal in ("can", "must"):
         word = MODAL[modal][past]
-        return (word + ("'t" if word == "can" else "n't"), base) if negative else (word, base)
+        if negative:
+            return ("can't", base) if word == "can" else (word, "not", base)
+        return word, base
     tail: tuple[str, ...] = ()
     if modal:
         base, third, past_form, tail = "want", "wants", "wanted", ("to", base)
     if negative:
         return _do(person, past) + "n't", base, *tail
     return (past_form if past else third if person == HE else base, *tail)
+
 
 _BY_ACTION = attrgetter("action")
 

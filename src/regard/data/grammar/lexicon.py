@@ -1,15 +1,23 @@
-"""Nouns, adjectives, verbs and small words in both languages, read from the tables into objects with all their forms."""
+"""Nouns, adjectives, verbs and small words in both languages, read from the tables with all their forms."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from regard.data.grammar import inflect_en, inflect_es
 from regard.data.grammar.adjectives import ESTAR, SER
 from regard.data.grammar.inflect_es import Conjugation
-from regard.data.grammar.nouns import NOUNS, STRESSED_A
+from regard.data.grammar.nouns import NOUNS
 from regard.data.grammar.verbs import VERBS
 
-I, YOU, HE, WE, THEY = range(5)  # the five persons, as indices into a conjugation
+ME, YOU, HE, WE, THEY = range(5)  # the five persons, as indices into a conjugation
+
+T = TypeVar("T")
+
+
+def named(table: dict[str, T], names: str) -> tuple[T, ...]:
+    """The entries of those names; a name may come twice, to be drawn twice as often."""
+    return tuple(table[name] for name in names.split())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,11 +26,8 @@ class Noun:
     spanish: tuple[str, str]
     feminine: bool
     tags: frozenset[str]  # its semantic classes, and its own English name
+    name: str  # the English singular
     pronoun: int | None = None  # the person, for "i", "he", ...
-
-    @property
-    def name(self) -> str:
-        return self.english[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,11 +57,7 @@ class Verb:
     flags: frozenset[str]
     subjects: tuple[Noun, ...]
     objects: tuple[Noun, ...]
-
-    @property
-    def key(self) -> str:
-        """Apart from the name, since "play" is two verbs in Spanish."""
-        return f"{self.name}={self.spanish.infinitive}"
+    key: str  # the name and the infinitive, since "play" is two verbs in Spanish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +86,7 @@ def _read_nouns() -> Iterator[Noun]:
                 (spanish, inflect_es.plural(spanish)),
                 gender == "f",
                 frozenset({*tags.split(), name}),
+                name,
             )
 
 
@@ -136,6 +138,7 @@ def _read_verbs() -> Iterator[Verb]:
             frozenset(flags.split()),
             tagged(subjects),
             tagged(objects),
+            f"{base} {particle}".strip() + f"={infinitive}",
         )
 
 
@@ -149,11 +152,11 @@ def verb(name: str, transitive: bool = True) -> Verb:
 
 
 def _pronoun(english: str, spanish: str, feminine: bool, person: int) -> Noun:
-    return Noun((english, english), (spanish, spanish), feminine, frozenset({"person", english}), person)
+    return Noun((english, english), (spanish, spanish), feminine, frozenset({"person", english}), english, person)
 
 
 PRONOUN: dict[str, Noun] = {
-    "i": _pronoun("i", "", False, I),
+    "i": _pronoun("i", "", False, ME),
     "you": _pronoun("you", "", False, YOU),
     "he": _pronoun("he", "él", False, HE),
     "she": _pronoun("she", "ella", True, HE),
@@ -203,10 +206,11 @@ PREPOSITION = {
 }
 JOINER = {"and": "y", "or": "o", "but": "pero", "because": "porque", "when": "cuando", "while": "mientras"}
 QUESTION = {"": "", "why": "por qué", "when": "cuándo", "where": "dónde"}
-MODAL = {  # present and past in English; Spanish verb
-    "can": ("can", "could", inflect_es.conjugate("poder", "o>ue")),
-    "must": ("must", "", inflect_es.conjugate("deber")),
-    "want": ("want", "wanted", inflect_es.conjugate("querer", "e>ie")),
+MODAL: dict[str, tuple[str, str]] = {"can": ("can", "could"), "must": ("must", ""), "want": ("want", "wanted")}
+MODAL_SPANISH = {
+    "can": inflect_es.conjugate("poder", "o>ue"),
+    "must": inflect_es.conjugate("deber"),
+    "want": inflect_es.conjugate("querer", "e>ie"),
 }
 
 

@@ -1,13 +1,14 @@
 """The nouns: each line gives tags, a colon, and entries of English[/plural], Spanish and gender."""
 
 NOUNS = """
-person own: man/men hombre m; woman/women mujer f; boy chico m; girl chica f; child/children niño m
-person own: father padre m; mother madre f; brother hermano m; sister hermana f; son hijo m; daughter hija f
-person own: grandfather abuelo m; grandmother abuela f; friend amigo m
-person own: neighbor vecina f; teacher maestra f; doctor médico m; nurse enfermera f
-person own: student alumno m; king rey m; queen reina f
-person: farmer granjero m; baker panadero m; singer cantante f; painter pintor m
-person: waiter camarero m; soldier soldado m; thief/thieves ladrón m; actress actriz f
+person: man/men hombre m; woman/women mujer f; king rey m; queen reina f; thief/thieves ladrón m
+person: farmer granjero m; baker panadero m; singer cantante f; painter pintor m; waiter camarero m
+person: soldier soldado m; actress actriz f; boy chico m; girl chica f; nurse enfermera f
+person own: child/children niño m; friend amigo m; neighbor vecina f; teacher maestra f; doctor médico m
+person own: student alumno m
+person kin single own: father padre m; mother madre f
+person kin own: brother hermano m; sister hermana f; son hijo m; daughter hija f; grandfather abuelo m
+person kin own: grandmother abuela f
 person name: ana ana f; elena elena f; ines inés f; maria maría f
 person name: carlos carlos m; pedro pedro m; pablo pablo m; oscar óscar m
 
@@ -27,13 +28,13 @@ creature walker own: turtle tortuga f; duck pato m
 creature walker climber biter: snake serpiente f; spider araña f; ant hormiga f
 creature flyer: bird pájaro m; eagle águila f; bee abeja f
 
-vehicle wheels motor own: car coche m; motorcycle moto f
-vehicle wheels motor carrier own: truck camión m; van furgoneta f; tractor tractor m
+vehicle wheels motor private own: car coche m; motorcycle moto f
+vehicle wheels motor carrier private own: truck camión m; van furgoneta f; tractor tractor m
 vehicle wheels motor: bus autobús m; ambulance ambulancia f
-vehicle wheels own: bicycle bicicleta f
-vehicle wheels carrier own: cart carreta f
+vehicle wheels private own: bicycle bicicleta f
+vehicle wheels carrier private own: cart carreta f
 vehicle rail: train tren m
-vehicle sea own: boat barca f
+vehicle private own: boat barca f
 
 place way: street calle f; road carretera f; path camino m; avenue avenida f; highway autopista f
 place way passage: bridge puente m; tunnel túnel m

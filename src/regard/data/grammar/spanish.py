@@ -6,9 +6,10 @@ from regard.data.grammar.inflect_es import Five, conjugate, conjunction, contrac
 from regard.data.grammar.lexicon import (
     CLOSING,
     DEGREE,
+    DETERMINER,
     FREQUENCY,
     JOINER,
-    MODAL,
+    MODAL_SPANISH,
     OPENING,
     PREPOSITION,
     QUESTION,
@@ -18,13 +19,14 @@ from regard.data.grammar.nouns import STRESSED_A
 from regard.data.grammar.tree import Clause, Phrase, Tree
 
 _COPULA = {"ser": conjugate("ser"), "estar": conjugate("estar")}
+_THE = DETERMINER["the"]
 _STRESSED = {"la": "el", "una": "un"}
 
 
 @cache
 def finite(verb: Verb, person: int, past: bool, modal: str, background: bool) -> tuple[str, ...]:
     """The verb group; states, and what goes on in the background (mientras), take the imperfect."""
-    forms = MODAL[modal][2] if modal else verb.spanish
+    forms = MODAL_SPANISH[modal] if modal else verb.spanish
     state = modal == "want" or (not modal and "state" in verb.flags)
     tense: Five = forms.present
     if past:
@@ -41,7 +43,7 @@ def phrase(it: Phrase) -> list[str]:
     noun, adjective, plural = it.noun, it.adjective, it.plural
     agreement = noun.feminine + 2 * plural
     head = noun.spanish[plural]
-    determiner = "el la los las".split()[agreement] if it.owner is not None else it.determiner.spanish[agreement]
+    determiner = (_THE if it.owner is not None else it.determiner).spanish[agreement]
     words: list[str] = []
     if adjective is None:
         words.append(head)
@@ -129,15 +131,23 @@ def _predicate(clause: Clause, background: bool = False) -> list[str]:
     return _verb(clause, background) + _object(clause) + _rest(clause)
 
 
+def _bare(it: Phrase) -> bool:
+    return not it.determiner.name and it.owner is None and "name" not in it.noun.tags
+
+
 def _question(clause: Clause) -> list[str]:
-    """Verb, subject, object; but what someone is comes before who: ¿está cansado el gato?"""
+    """Verb, subject, object; but how someone is comes before who: ¿está cansado el gato?"""
     words = QUESTION[clause.question or ""].split()
     subject = _subject(clause, False)
     if clause.verb is None:
         words += _be(clause) + _adjectives(clause) + subject
     else:
         verb, *infinitive = _verb(clause)
-        words += [verb, *subject, *infinitive, *_object(clause)]
+        what = _object(clause)
+        if clause.object is not None and _bare(clause.object) and not infinitive:  # ¿come manzanas el chico?
+            words += [verb, *what, *subject]
+        else:
+            words += [verb, *subject, *infinitive, *what]
     words += _rest(clause)
     words[0] = "¿" + words[0]
     words[-1] += "?"

@@ -1,6 +1,5 @@
 """The sentence as a tree, before it is written in either language."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from regard.data.grammar.lexicon import DETERMINER, HE, THEY, Adjective, Determiner, Noun, Verb
@@ -10,7 +9,7 @@ BARE = DETERMINER[""]
 
 @dataclass(slots=True)
 class Phrase:
-    """A noun with what belongs to it; a pronoun is a phrase of its own, and knows the noun it refers to."""
+    """A noun with what belongs to it; a pronoun is a phrase of its own, and knows the nouns it refers to."""
 
     noun: Noun
     determiner: Determiner = BARE
@@ -20,7 +19,7 @@ class Phrase:
     relative: "Relative | None" = None
     joiner: str = ""  # apples and pears: the joiner and the second noun, always bare
     second: Noun | None = None
-    refers: Noun | None = None
+    refers: tuple[Noun, ...] = ()
 
     @property
     def person(self) -> int:
@@ -74,56 +73,54 @@ class Tree:
     joiners: list[str] = field(default_factory=list)
 
 
-def phrases(clause: Clause) -> Iterator[Phrase]:
-    """Every phrase of a clause, with those inside other phrases; a relative's missing phrase is not repeated."""
-    places = (clause.place[1],) if clause.place else ()
-    for phrase in (clause.subject, clause.object, *places):
-        if phrase is None:
-            continue
-        yield phrase
+@dataclass(slots=True)
+class Survey:
+    """What a sentence brings together: (adjective or verb, noun) pairs, and all its nouns."""
+
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    nouns: set[str] = field(default_factory=set)
+
+    def clause(self, clause: Clause) -> None:
+        self.phrase(clause.subject)
+        verb = clause.verb
+        for noun in heads(clause.subject):
+            for adjective in clause.adjectives:
+                self.pairs.append((adjective.name, noun.name))
+            if verb is not None:
+                self.pairs.append((verb.key, noun.name))
+        if clause.object is not None and verb is not None:
+            self.phrase(clause.object)
+            for noun in heads(clause.object):
+                self.pairs.append((verb.key, noun.name))
+        if clause.place is not None:
+            self.phrase(clause.place[1])
+
+    def phrase(self, phrase: Phrase) -> None:
+        noun = phrase.noun.name
+        self.nouns.add(noun)
+        if phrase.second is not None:
+            self.nouns.add(phrase.second.name)
+        if phrase.adjective is not None:
+            self.pairs.append((phrase.adjective.name, noun))
         if phrase.owner is not None:
-            yield phrase.owner
+            self.phrase(phrase.owner)
         if phrase.relative is not None:
             inner = phrase.relative.clause
-            yield from (each for each in phrases(inner) if each.noun is not phrase.noun)
+            self.clause(inner)
+            if not phrase.relative.lacks_subject and inner.verb is not None:
+                self.pairs.append((inner.verb.key, noun))
 
 
-def nouns(tree: Tree) -> set[str]:
-    found = set()
+def heads(phrase: Phrase) -> tuple[Noun, ...]:
+    """The nouns that a verb or adjective is said of; a pronoun counts as the nouns it refers to."""
+    noun = phrase.noun
+    if noun.pronoun is not None:
+        return phrase.refers
+    return (noun,) if phrase.second is None else (noun, phrase.second)
+
+
+def survey(tree: Tree) -> Survey:
+    found = Survey()
     for clause in tree.clauses:
-        for phrase in phrases(clause):
-            found.add(phrase.noun.name)
-            if phrase.second is not None:
-                found.add(phrase.second.name)
+        found.clause(clause)
     return found
-
-
-def _heads(phrase: Phrase) -> Iterator[Noun]:
-    if phrase.refers is not None:
-        yield phrase.refers
-    elif phrase.noun.pronoun is None:
-        yield phrase.noun
-    if phrase.second is not None:
-        yield phrase.second
-
-
-def combinations(clause: Clause) -> Iterator[tuple[str, str]]:
-    """The (adjective, noun) and (verb, noun) pairs that the clause brings together."""
-    for noun in _heads(clause.subject):
-        for adjective in clause.adjectives:
-            yield adjective.name, noun.name
-        if clause.verb is not None:
-            yield clause.verb.key, noun.name
-    if clause.object is not None and clause.verb is not None:
-        for noun in _heads(clause.object):
-            yield clause.verb.key, noun.name
-    places = (clause.place[1],) if clause.place else ()
-    for phrase in (clause.subject, clause.object, *places):
-        if phrase is None:
-            continue
-        if phrase.adjective is not None:
-            yield phrase.adjective.name, phrase.noun.name
-        if phrase.owner is not None and phrase.owner.adjective is not None:
-            yield phrase.owner.adjective.name, phrase.owner.noun.name
-        if phrase.relative is not None:
-            yield from combinations(phrase.relative.clause)

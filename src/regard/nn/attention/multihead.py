@@ -67,12 +67,12 @@ class MultiHead(nn.Module):
         _, heads, length, width = q.shape
         beam = rows // sentences
         q = q.view(sentences, beam, heads, length, width).transpose(1, 2).reshape(sentences, heads, -1, width)
-        mixed = self.kernel(q, cache.k, cache.v, mask)  # N H beam*T K
+        mixed: Tensor = self.kernel(q, cache.k, cache.v, mask)  # N H beam*T K
         mixed = mixed.view(sentences, heads, beam, length, width).transpose(1, 2)
         return mixed.reshape(rows, heads, length, width)
 
     def split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # B T D -> B H T K
+        return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # B T D -> B H T K
 
     def merge(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)  # B H T K -> B T D

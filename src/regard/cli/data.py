@@ -1,0 +1,55 @@
+"""`regard data`: check a corpus, get a public one, write the embedded one."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.errors import UserError
+
+app = typer.Typer(help="Check, get and make corpora.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(help="One .tsv or .jsonl file, or two aligned files; .gz too.")],
+    max_chars: Annotated[int, typer.Option(min=1, help="A side longer than this counts as too long.")] = 5000,
+    keys: Annotated[tuple[str, str], typer.Option(help="The two keys of JSON lines.")] = ("source", "target"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Report lengths, duplicates, pairs that look misaligned, and characters out of place."""
+    from regard.data.check import check_pairs
+
+    report = check_pairs(files, max_chars=max_chars, keys=keys)
+    if as_json:
+        print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        for line in report.lines():
+            print(line)
+
+
+@app.command()
+def get(name: Annotated[str, typer.Argument(help="The set's name: multi30k, tatoeba.")]) -> None:
+    """Get a known public set: from $REGARD_DATA/NAME where it is there, else by download, with checksum and licence."""
+    from regard.data.sets import get as fetch
+
+    found = fetch(name)
+    for line in found.lines():
+        print(line)
+
+
+@app.command()
+def make(
+    folder: Annotated[Path, typer.Argument(help="Where to write the files, one a split.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Training pairs.")] = 60_000,
+    small: Annotated[int, typer.Option(min=1, help="Pairs of each other split.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Other seeds give other sentences.")] = 0,
+) -> None:
+    """Write the embedded English-Spanish corpus: train, dev, test, compositional, longer, pronoun."""
+    from regard.data.grammar.files import write_splits
+
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty; choose another folder")
+    for path, count in write_splits(folder, pairs, small, seed).items():
+        print(f"{path}: {count:,} pairs")

@@ -1,0 +1,115 @@
+"""Records attention weights beside the normal path: `with record(model) as trace: model(...)`."""
+
+# Shapes: B batch, H heads, T queries, S keys, K head width.
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.nn.attention import Kernel, MultiHead
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One call of one kernel. q, k, v and the heads' outputs are there when recorded with full=True."""
+
+    name: str  # of the attention in its model: decoder.2.cross
+    kind: str  # encoder, decoder or cross; "attention" where the name says none of these
+    layer: int  # from 0
+    weights: Tensor  # B H T S
+    q: Tensor | None = None  # B H T K
+    k: Tensor | None = None  # B H S K
+    v: Tensor | None = None  # B H S K
+    heads: Tensor | None = None  # B H T K, before the output projection
+
+
+@dataclass(eq=False)
+class Trace:
+    """What was recorded, in the order of the calls."""
+
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(r.kind for r in self.records))
+
+    def layers(self, kind: str) -> int:
+        """How many layers of this kind were called."""
+        return len({r.layer for r in self.records if r.kind == kind})
+
+    def weights(self, kind: str, layer: int) -> Tensor:
+        """The weights of a layer (B H T S)."""
+        return self.only(kind, layer).weights
+
+    def only(self, kind: str, layer: int) -> Record:
+        """The one record of a layer."""
+        found = [r for r in self.records if (r.kind, r.layer) == (kind, layer)]
+        if not found:
+            had = ", ".join(f"{k} with {self.layers(k)} layers" for k in self.kinds) or "nothing"
+            raise UserError(f"no {kind} attention of layer {layer} was recorded; recorded: {had}")
+        if len(found) > 1:
+            raise UserError(
+                f"{kind} attention of layer {layer} was called {len(found)} times; "
+                "record one pass over the whole target, or read trace.records"
+            )
+        return found[0]
+
+
+@contextmanager
+def record(model: nn.Module, *, full: bool = False) -> Iterator[Trace]:
+    """Keeps the weights of every attention that is called inside; the model's output stays the same to the bit.
+
+    The weights come from the plain equation, computed next to the fused kernel, without gradients. The model must be
+    in evaluation mode: with dropout there would be no one set of weights to speak of.
+    """
+    trace = Trace()
+    attentions = [(name, m) for name, m in model.named_modules() if isinstance(m, MultiHead)]
+    if not attentions:
+        raise UserError(f"{type(model).__name__} has no attention that can be recorded")
+    _refuse_training(model)
+    handles = [
+        attention.kernel.register_forward_hook(_Hook(trace, name, full), with_kwargs=True)
+        for name, attention in attentions
+    ]
+    try:
+        yield trace
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Hook:
+    """Sees each call of one kernel and adds a record."""
+
+    def __init__(self, trace: Trace, name: str, full: bool) -> None:
+        self.trace, self.name, self.full = trace, name, full
+        self.kind, self.layer = place(name)
+
+    @torch.no_grad()
+    def __call__(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+        _refuse_training(kernel)
+        given = inspect.signature(kernel.forward).bind(*args, **kwargs).arguments
+        q, k, v, mask = (given[name] for name in ("q", "k", "v", "mask"))
+        kept = {"q": q, "k": k, "v": v, "heads": output} if self.full else {}
+        more = {name: tensor.detach() for name, tensor in kept.items()}
+        self.trace.records.append(Record(self.name, self.kind, self.layer, kernel.weights(q, k, mask), **more))
+
+
+def place(name: str) -> tuple[str, int]:
+    """The kind and layer of an attention from its qualified name: "decoder.2.cross" is ("cross", 2)."""
+    parts = name.split(".")
+    side = next((part for part in reversed(parts) if part in ("encoder", "decoder")), "attention")
+    numbers = re.findall(r"(?<![^.])\d+(?![^.])", name)
+    return "cross" if parts[-1] == "cross" else side, int(numbers[-1]) if numbers else 0
+
+
+def _refuse_training(module: nn.Module) -> None:
+    if module.training:
+        raise UserError("attention is recorded in evaluation mode only; call model.eval() first")

@@ -1,0 +1,479 @@
+"""The faults of training that must be survived: each test fails when its guard is removed."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import small_recipe, write_tsv
+from safetensors.torch import load_file
+from torch import Tensor
+
+from regard.bundle import load_bundle
+from regard.config import make_recipe
+from regard.errors import UserError
+from regard.train import checkpoint as checkpoint_module
+from regard.train import fit as fit_module
+from regard.train.session import train
+from regard.train.signals import SAVED, Stop, Stopped
+
+Pairs = list[tuple[str, str]]
+Event = dict[str, Any]
+
+
+class Cut(Exception):
+    """Stands for a process that dies here."""
+
+
+def run(pairs: Pairs, out: Path, callback: Callable[[Event], None] | None = None, **options: Any) -> Any:
+    settings = {key: options.pop(key) for key in list(options) if key not in ("resume", "step", "force", "start_from")}
+    recipe = make_recipe(small_recipe(**settings))
+    return train(recipe, out, pairs=pairs[:200], dev=pairs[200:], callbacks=[callback] if callback else [], **options)
+
+
+def weights(out: Path, step: int) -> dict[str, Tensor]:
+    return load_file(out / "checkpoints" / f"step-{step:08d}" / "weights.safetensors")
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(p): (p.stat().st_mtime_ns, p.stat().st_size) for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_1_resume_in_mid_epoch_is_bit_equal(tmp_path: Path, pairs: Pairs, optimizer: str, ema: float) -> None:
+    options = {"optimizer": optimizer, "ema": ema, "accumulate": 2}
+    run(pairs, tmp_path / "whole", **options)
+
+    def cut(event: Event) -> None:
+        if event["event"] == "train" and event["step"] == 9:
+            raise Cut
+
+    with pytest.raises(Cut):
+        run(pairs, tmp_path / "cut", cut, **options)
+    assert max(_steps(tmp_path / "cut")) == 6  # step 9 was made and is lost with the process
+    run(pairs, tmp_path / "cut", resume=True, **options)
+    for step in (9, 12):
+        assert same(weights(tmp_path / "whole", step), weights(tmp_path / "cut", step))
+    logs = [[_timeless(e) for e in _log(tmp_path / name)] for name in ("whole", "cut")]
+    assert logs[0] == logs[1]
+
+
+def test_2_resume_at_an_epochs_end_is_bit_equal(tmp_path: Path, pairs: Pairs) -> None:
+    epochs: dict[int, int] = {}
+    run(pairs, tmp_path / "whole", lambda e: epochs.update({e["step"]: e["epoch"]}) if e["event"] == "train" else None,
+        steps=16, log_every=1, save_every=1, keep=20)  # fmt: skip
+    end = next(step for step in range(1, 16) if epochs[step + 1] > epochs[step])
+
+    def cut(event: Event) -> None:
+        if event["event"] == "train" and event["step"] == end + 1:
+            raise Cut
+
+    with pytest.raises(Cut):
+        run(pairs, tmp_path / "cut", cut, steps=16, log_every=1, save_every=1, keep=20)
+    assert max(_steps(tmp_path / "cut")) == end
+    run(pairs, tmp_path / "cut", resume=True, steps=16, log_every=1, save_every=1, keep=20)
+    assert same(weights(tmp_path / "whole", 16), weights(tmp_path / "cut", 16))
+
+
+def test_3_resuming_a_finished_run_writes_nothing(tmp_path: Path, pairs: Pairs) -> None:
+    run(pairs, tmp_path)
+    before = snapshot(tmp_path)
+    seen: list[str] = []
+    run(pairs, tmp_path, lambda e: seen.append(e["event"]), resume=True)
+    assert snapshot(tmp_path) == before
+    assert seen == ["finished"]
+
+
+def test_4_killed_at_any_instant_of_a_save_the_newest_complete_checkpoint_loads(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dies at every file operation of a save in turn, as SIGKILL would: nothing after it happens, no clean-up."""
+    run(pairs, tmp_path / "whole")
+    for instant in ("first file", "last file", "before rename"):
+        out = tmp_path / instant.replace(" ", "-")
+        saves = 0
+        real = checkpoint_module.save_file
+
+        def dying(tensors: Any, path: Any, *, when: str = instant, save: Any = real) -> None:
+            nonlocal saves
+            saves += 1
+            save(tensors, path)
+            if saves == (3 if when == "first file" else 4) and when != "before rename":
+                os._exit(9)
+
+        pid = os.fork()
+        if pid == 0:
+            checkpoint_module.save_file = dying
+            if instant == "before rename":
+                rename = Path.rename
+
+                def no_rename(self: Path, target: Any) -> Any:
+                    if "step-00000006" in str(target):
+                        os._exit(9)
+                    return rename(self, target)
+
+                Path.rename = no_rename  # type: ignore[method-assign,assignment]
+            run(pairs, out)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+        assert _steps(out) == [3]
+        run(pairs, out, resume=True)
+        assert same(weights(out, 12), weights(tmp_path / "whole", 12))
+        assert not list((out / "checkpoints").glob(".part-*"))
+
+
+def test_5_a_full_disk_leaves_the_previous_checkpoint_and_says_so_in_one_line(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves = 0
+    real = checkpoint_module.save_file
+
+    def full(tensors: Any, path: Path) -> None:
+        nonlocal saves
+        saves += 1
+        if saves == 4:
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(tensors, path)
+
+    monkeypatch.setattr(checkpoint_module, "save_file", full)
+    with pytest.raises(UserError, match="disk is full") as error:
+        run(pairs, tmp_path)
+    assert "\n" not in str(error.value)
+    assert _steps(tmp_path) == [3]
+    assert not list((tmp_path / "checkpoints").glob(".part-*"))
+    monkeypatch.undo()
+    run(pairs, tmp_path, resume=True)
+    assert max(_steps(tmp_path)) == 12
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "optimizer.safetensors", "checkpoint.json"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_6_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
+    tmp_path: Path, pairs: Pairs, file: str, damage: str
+) -> None:
+    def cut(event: Event) -> None:
+        if event["event"] == "train" and event["step"] == 9:
+            raise Cut
+
+    with pytest.raises(Cut):
+        run(pairs, tmp_path, cut)
+    path = tmp_path / "checkpoints" / "step-00000006" / file
+    content = bytearray(path.read_bytes())
+    if damage == "truncated":
+        path.write_bytes(content[:-7])
+    elif damage == "flipped":
+        content[len(content) // 2] ^= 4
+        path.write_bytes(content)
+    else:
+        path.unlink()
+    with pytest.raises(UserError, match=r"step-00000006 is damaged.*--step 3"):
+        run(pairs, tmp_path, resume=True)
+    run(pairs, tmp_path, resume=True, step=3)
+    run(pairs, tmp_path.with_name("whole"))
+    assert same(weights(tmp_path, 12), weights(tmp_path.with_name("whole"), 12))
+
+
+def start(corpus: Path, out: Path, *words: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "regard", "train", str(corpus / "small.toml"), "--out", str(out), *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(out: Path, step: int, process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + 120
+    while not any(e.get("step", 0) >= step for e in _log(out)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_7_sigterm_saves_and_exits_with_its_own_code_and_the_run_goes_on_exactly(corpus: Path, tmp_path: Path) -> None:
+    words = ["steps=600", "log_every=1", "save_every=1000", "validate_every=50"]
+    process = start(corpus, tmp_path / "stopped", *words)
+    wait_for(tmp_path / "stopped", 10, process)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=30)
+    assert time.monotonic() - asked < 10  # stated: after the current update, within seconds
+    assert process.returncode == SAVED
+    assert "--resume" in error
+    assert "Traceback" not in error
+    (step,) = _steps(tmp_path / "stopped")
+    assert 10 <= step < 600
+    again = start(corpus, tmp_path / "stopped", *words[1:], f"steps={step + 5}", "--resume")
+    assert again.wait(60) == 0, again.communicate()
+    whole = start(corpus, tmp_path / "whole", *words[1:], f"steps={step + 5}")
+    assert whole.wait(60) == 0, whole.communicate()
+    assert same(weights(tmp_path / "stopped", step + 5), weights(tmp_path / "whole", step + 5))
+
+
+@pytest.mark.parametrize("phase", ["prepare", "validate", "finish"])
+def test_7_a_signal_in_other_phases_loses_nothing(
+    tmp_path: Path, pairs: Pairs, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.tasks.translation import Translation
+    from regard.train import session
+
+    fired = False
+
+    def fire(*args: Any, **options: Any) -> Any:
+        nonlocal fired
+        if not fired:
+            fired = True
+            signal.raise_signal(signal.SIGTERM)
+        return real(*args, **options)
+
+    owner, name = {
+        "prepare": (session, "prepare"),
+        "validate": (Translation, "evaluate"),
+        "finish": (session, "score"),
+    }[phase]
+    real = getattr(owner, name)
+    monkeypatch.setattr(owner, name, fire)
+    with pytest.raises(Stopped):
+        run(pairs, tmp_path / "stopped")
+    run(pairs, tmp_path / "stopped", resume=True)
+    run(pairs, tmp_path / "whole")
+    assert same(weights(tmp_path / "stopped", 12), weights(tmp_path / "whole", 12))
+    ours, theirs = load_bundle(tmp_path / "stopped"), load_bundle(tmp_path / "whole")
+    assert ours.training["finished"] is True
+    assert ours.scores == theirs.scores
+
+
+def test_8_a_second_ctrl_c_is_out_at_once(tmp_path: Path) -> None:
+    """The first is taken up only after a long update; the second must not wait for it."""
+    code = (
+        "import signal, time\n"
+        "from regard.train.signals import Stop\n"
+        "stop = Stop()\n"
+        "with stop.listening():\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    print('first', flush=True)\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    print('second', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout) == (130, "first\n")
+
+
+def test_8_the_first_ctrl_c_only_asks(tmp_path: Path) -> None:
+    stop = Stop()
+    with stop.listening():
+        signal.raise_signal(signal.SIGINT)
+        assert stop.requested
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Poisoned:
+    """Makes the loss of some steps NaN."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
+        from regard.tasks.translation import Translation
+
+        self.calls = 0
+        real = Translation.loss
+
+        def loss(task: Any, model: Any, batch: Any) -> Any:
+            self.calls += 1
+            found = real(task, model, batch)
+            if self.calls in steps:
+                return fit_module_loss(found)
+            return found
+
+        def fit_module_loss(found: Any) -> Any:
+            return type(found)(found.total * float("nan"), found.count, found.metrics)
+
+        monkeypatch.setattr(Translation, "loss", loss)
+
+
+def test_9_a_nan_loss_is_skipped_and_counted(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    Poisoned(monkeypatch, {4, 5})
+    run(pairs, tmp_path)
+    assert [e["step"] for e in _log(tmp_path) if e["event"] == "skipped"] == [4, 5]
+    state = json.loads((tmp_path / "checkpoints/step-00000012/checkpoint.json").read_text())["state"]
+    assert state["progress"]["skipped"] == 2
+    assert all(t.isfinite().all() for t in weights(tmp_path, 12).values())
+
+
+def test_9_several_nan_losses_in_a_row_stop_the_run(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poisoned(monkeypatch, set(range(5, 100)))
+    with pytest.raises(UserError, match=r"not finite.*train\.lr"):
+        run(pairs, tmp_path, steps=40)
+    assert _steps(tmp_path)
+    for step in _steps(tmp_path):
+        assert all(t.isfinite().all() for t in weights(tmp_path, step).values())
+
+
+def test_9_a_nan_is_never_the_best(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.tasks.translation import Translation
+
+    values = iter([float("nan"), 3.0, float("nan"), 9.0])
+    monkeypatch.setattr(Translation, "dev_loss", lambda task, model: next(values))
+    run(pairs, tmp_path, metric="loss", validate_every=3)
+    validations = [e for e in _log(tmp_path) if e["event"] == "validate"]
+    assert [e["best"] for e in validations] == [False, True, False, False]
+
+
+def test_10_out_of_memory_gives_advice(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.tasks.translation import Translation
+
+    def hungry(task: Any, model: Any, batch: Any) -> Any:
+        return torch.empty(1 << 46)
+
+    monkeypatch.setattr(Translation, "loss", hungry)
+    with pytest.raises(UserError, match="batch_tokens=128 accumulate=2"):
+        run(pairs, tmp_path)
+
+
+def test_10_other_errors_are_not_taken_for_it(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.tasks.translation import Translation
+
+    def broken(task: Any, model: Any, batch: Any) -> Any:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(Translation, "loss", broken)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        run(pairs, tmp_path)
+
+
+def test_11_a_second_run_in_the_same_folder_refuses(tmp_path: Path, pairs: Pairs) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold(event: Event) -> None:
+        if event["event"] == "begin":
+            inside.set()
+            assert leave.wait(60)
+
+    first = threading.Thread(target=lambda: run(pairs, tmp_path, hold))
+    first.start()
+    assert inside.wait(60)
+    before = snapshot(tmp_path)
+    try:
+        with pytest.raises(UserError, match="another run is writing"):
+            run(pairs, tmp_path, resume=True)
+        assert snapshot(tmp_path) == before
+    finally:
+        leave.set()
+        first.join()
+    assert max(_steps(tmp_path)) == 12
+
+
+def test_11_a_begun_run_is_not_overwritten(tmp_path: Path, pairs: Pairs) -> None:
+    run(pairs, tmp_path)
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match="--resume"):
+        run(pairs, tmp_path)
+    assert {k: v for k, v in snapshot(tmp_path).items() if "lock" not in k} == {
+        k: v for k, v in before.items() if "lock" not in k
+    }
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, pairs: Pairs) -> Path:
+    def cut(event: Event) -> None:
+        if event["event"] == "train" and event["step"] == 6:
+            raise Cut
+
+    with pytest.raises(Cut):
+        run(pairs, tmp_path / "run", cut)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"batch_tokens": 128}, r"train\.batch_tokens was 256, now 128"),
+        ({"accumulate": 2}, r"train\.accumulate was 1, now 2"),
+        ({"lr": 0.5}, r"train\.lr was 0\.003, now 0\.5"),
+    ],
+)
+def test_12_changed_settings_are_refused_with_the_difference(
+    stopped: Path, pairs: Pairs, change: dict[str, Any], told: str
+) -> None:
+    before = snapshot(stopped)
+    with pytest.raises(UserError, match=told):
+        run(pairs, stopped, resume=True, **change)
+    assert snapshot(stopped) == before
+    run(pairs, stopped, resume=True, force=True, **change)
+    assert max(_steps(stopped)) == 12
+
+
+def test_12_changed_data_is_refused_with_the_file_named(corpus: Path, tmp_path: Path, pairs: Pairs) -> None:
+    from regard.config import load_recipe
+
+    recipe = load_recipe(corpus / "small.toml")
+    train(recipe, tmp_path / "run", base=corpus)
+    longer = load_recipe(corpus / "small.toml", ["steps=15"])
+    write_tsv(corpus / "train.tsv", [*pairs[:199], ("something else", "otra cosa")])
+    with pytest.raises(UserError, match=r"the data changed.*train\.tsv"):
+        train(longer, tmp_path / "run", base=corpus, resume=True)
+    train(longer, tmp_path / "run", base=corpus, resume=True, force=True)
+    assert max(_steps(tmp_path / "run")) == 15
+
+
+def test_12_settings_that_change_no_update_may_differ(stopped: Path, pairs: Pairs) -> None:
+    run(pairs, stopped, resume=True, log_every=2, validate_every=4, keep=2)
+    assert max(_steps(stopped)) == 12
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_give_the_same_weights(corpus: Path, tmp_path: Path) -> None:
+    words = ["steps=400", "save_every=7", "log_every=10", "validate_every=100", "--quiet"]
+    whole = start(corpus, tmp_path / "whole", *words)
+    assert whole.wait(300) == 0, whole.communicate()
+    draw = random.Random(0)
+    kills = 0
+    while kills < 20:
+        process = start(corpus, tmp_path / "killed", *words, "--resume")
+        try:
+            process.wait(draw.uniform(2.0, 4.5))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+            continue
+        break
+    process = start(corpus, tmp_path / "killed", *words, "--resume")
+    assert process.wait(300) == 0, process.communicate()
+    assert kills >= 10
+    assert same(weights(tmp_path / "whole", 400), weights(tmp_path / "killed", 400))
+    ours = load_file(tmp_path / "killed/model/model.safetensors")
+    assert same(ours, load_file(tmp_path / "whole/model/model.safetensors"))
+
+
+def _steps(out: Path) -> list[int]:
+    return sorted(int(p.name[5:]) for p in (out / "checkpoints").glob("step-*"))
+
+
+def _log(out: Path) -> list[Event]:
+    path = out / "log.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def _timeless(event: Event) -> Event:
+    return {k: v for k, v in event.items() if k not in ("seconds", "tokens_per_second", "eta")}
