@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME]`: runs one benchmark, or the quick ones, prints its table and writes its results file."""
+"""`python -m benchmarks [NAME]`: runs one benchmark, or the quick ones, and writes its results file."""
 
 import importlib
 import sys

@@ -24,7 +24,9 @@ def machine() -> dict[str, Any]:
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
         model = names[0] if names else model
     return {
         "cpu": model,
@@ -71,7 +73,9 @@ def write(name: str, figures: dict[str, Any]) -> Path:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return done.stdout.strip() or "unknown"
 
 
@@ -90,7 +94,9 @@ def page() -> str:
         for key, value in content.items():
             if key not in meta and isinstance(value, int | float | str):
                 lines.append(f"| {key} | {value} |")
-        where = f"{about['cpu']}, {about['cores']} cores, {about['instruction_set']}, {about['gflops']} GFLOP/s in float32"
+        where = (
+            f"{about['cpu']}, {about['cores']} cores, {about['instruction_set']}, {about['gflops']} GFLOP/s in float32"
+        )
         versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
         lines += ["", f"`{content['command']}` at {content['commit']}, {content['date']}. {where}. {versions}."]
         for title, rows in content.get("tables", {}).items():

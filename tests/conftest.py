@@ -1,7 +1,6 @@
 """A small corpus and a small recipe that train in seconds."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ WHEN = {"": "", " today": " hoy", " here": " aquí", " now": " ahora"}
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
+def _one_thread() -> None:
     """Two test processes share two cores."""
     torch.set_num_threads(1)
-    yield
 
 
 def make_pairs() -> list[tuple[str, str]]:

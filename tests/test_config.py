@@ -147,6 +147,14 @@ def test_a_models_size_is_laid_under_the_recipes_own_keys() -> None:
     assert make_recipe({}).network(7, 7) == TransformerConfig(source_vocabulary=7, target_vocabulary=7)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_shapes_can_be_compared_before_there_is_a_tokenizer(shared: bool) -> None:
+    first = make_recipe({"model": {"size": "tiny"}, "tokenizer": {"shared": shared}})
+    same = make_recipe({"model": {"size": "tiny", "heads": 4}, "tokenizer": {"shared": shared}})
+    other = make_recipe({"model": {"size": "tiny", "heads": 8}, "tokenizer": {"shared": shared}})
+    assert first.shape() == same.shape() != other.shape()
+
+
 def test_two_tokenizers_leave_the_source_embedding_alone() -> None:
     network = make_recipe({"tokenizer": {"shared": False}}).network(100, 90)
     assert network.tie == ("target", "output")

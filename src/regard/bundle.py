@@ -9,13 +9,12 @@ import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 from regard.card import card
 from regard.decode import DecodeOptions
 from regard.errors import UserError
 from regard.files import checksum, whole_folder, write_text
-from regard.models import MODELS
+from regard.models import MODELS, Transformer, TransformerConfig
 from regard.text import Tokenizer
 
 FORMAT = 1
@@ -26,7 +25,7 @@ WEIGHTS = "model.safetensors"
 class Bundle:
     """A model with everything needed to use it and to know where it came from."""
 
-    model: nn.Module
+    model: Transformer
     source: Tokenizer
     target: Tokenizer
     languages: tuple[str, str]
@@ -68,7 +67,7 @@ class Bundle:
             "format": FORMAT,
             "regard": __version__,
             "task": "translation",
-            "architecture": {"name": self.name, "config": self.model.config.model_dump(mode="json")},  # type: ignore[union-attr,operator]
+            "architecture": {"name": self.name, "config": self.model.config.model_dump(mode="json")},
             "parameters": self.parameters,
             "languages": {"source": self.languages[0], "target": self.languages[1]},
             "max_length": self.max_length,
@@ -142,7 +141,7 @@ def load_bundle(path: Path, *, verify: bool = True) -> Bundle:
         raise UserError(f"{folder / WEIGHTS} cannot be read: {error}") from None
 
 
-def _filled(kind: type[nn.Module], config: Any, weights: dict[str, torch.Tensor]) -> nn.Module:
+def _filled(kind: type[Transformer], config: TransformerConfig, weights: dict[str, torch.Tensor]) -> Transformer:
     """A model with these weights; names and shapes must be just the model's own."""
     with torch.device("meta"):
         expected = {name: tuple(p.shape) for name, p in kind(config).named_parameters()}

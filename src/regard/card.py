@@ -32,7 +32,7 @@ def card(facts: dict[str, Any]) -> str:
         "",
         "## Limits",
         "",
-        "It knows what its training pairs showed it. Other kinds of text, and sentences much longer than these, come out worse.",
+        "It knows what its training pairs showed it. Other kinds of text, and much longer sentences, come out worse.",
         "",
     ]
     return "\n".join(lines)

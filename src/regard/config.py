@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args, get_origin
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -106,7 +106,7 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        network = self.network(8, 8 if self.tokenizer.shared else 9)
+        network = self.shape()
         longest = self.data.max_length
         if network.positions == "learned" and longest >= network.max_positions:
             raise ValueError(
@@ -114,6 +114,10 @@ class Recipe(Section):
                 f"model.max_positions is {network.max_positions}: raise it or lower data.max_length"
             )
         return self
+
+    def shape(self) -> TransformerConfig:
+        """The model's config but for the vocabularies, which the tokenizers will decide."""
+        return self.network(8, 8 if self.tokenizer.shared else 9)
 
     def network(self, source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
         """The model's config: the named size, the recipe's own keys over it, and the tokenizers' sizes."""
@@ -234,13 +238,25 @@ def _fields(prefix: str, kind: type[BaseModel], only: str | None = None) -> Iter
     for name, field in kind.model_fields.items():
         if only not in (None, name):
             continue
-        choices = get_args(field.annotation)
-        if choices and all(isinstance(choice, str) for choice in choices):
-            type_ = " | ".join(choices)
-        else:
-            type_ = str(field.annotation) if choices else getattr(field.annotation, "__name__", str(field.annotation))
         default = field.get_default(call_default_factory=True)
-        yield prefix + name, type_, "" if default is None else str(default), field.description or ""
+        shown = "" if default is None else str(default)
+        yield prefix + name, _type_name(field.annotation), shown, field.description or ""
+
+
+def _type_name(kind: Any) -> str:
+    parts = [part for part in get_args(kind) if part not in (Ellipsis, type(None))]
+    if get_origin(kind) is Literal:
+        return " | ".join(parts)
+    if get_origin(kind) is tuple:
+        return f"list of {_type_name(parts[0])}"
+    return " | ".join(map(_type_name, parts)) or str(kind.__name__)
+
+
+PLAIN_WORDS = {
+    "tuple_type": "should be a list, in square brackets",
+    "model_type": "is a section with keys of its own, not a value",
+    "dict_type": "is a section with keys of its own, not a value",
+}
 
 
 def _explain(error: ValidationError, section: str = "") -> str:
@@ -249,7 +265,7 @@ def _explain(error: ValidationError, section: str = "") -> str:
     place = [*([section] if section else []), *(str(part) for part in problem["loc"])]
     if problem["type"] == "extra_forbidden":
         return _unknown(".".join(place[:-1]), place[-1])
-    message = problem["msg"].removeprefix("Value error, ")
+    message = PLAIN_WORDS.get(problem["type"], problem["msg"].removeprefix("Value error, "))
     given = problem.get("input")
     shown = f" (it is {given!r})" if problem["loc"] and isinstance(given, str | int | float) else ""
     return f"{'.'.join(place)}: {message}{shown}" if place else message

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
@@ -55,7 +54,7 @@ def run(out: Path, *, fresh: bool = False, seed: int = 1) -> dict[str, Any]:
     console.print(_figures(report))
     console.print("[bold]4. What it says[/]")
     for text in TEACHING:
-        console.print(f"   {escape(text)}\n   [green]{escape(model.translate(text))}[/]")
+        console.print(f"   {escape(text)}\n   [green]{escape(model.translator.translate([text])[0])}[/]")
     write_text(out / "attention.html", look(model, TEACHING[1]).to_html())
     console.print("[bold]5. Where it looks[/]")
     console.print(f"   {escape(report['pronoun']['head'])}")

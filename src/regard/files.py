@@ -18,8 +18,11 @@ _AT_FDCWD, _EXCHANGE = -100, 2
 
 def checksum(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from decode.toys import Toy, echo, ids, log_probs, padded, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch.nn import functional as F
-from toys import Toy, echo, ids, log_probs, padded, table
 
 from regard.decode import DecodeOptions, Hypothesis, beam_search
 from regard.errors import UserError

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from decode.toys import Toy, fixed, ids, log_probs, padded, table
 from torch import Tensor
-from toys import Toy, fixed, ids, log_probs, padded, table
 
 from regard.decode import DecodeOptions, Hypothesis, beam_search, sample
 from regard.decode.sample import pick

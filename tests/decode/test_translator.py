@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from decode.toys import Toy, echo
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toys import Toy, echo
 
 from regard.decode import DecodeOptions, translator
 from regard.decode.translator import OverlongWarning, Translation, Translator

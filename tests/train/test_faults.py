@@ -23,7 +23,6 @@ from regard.bundle import load_bundle
 from regard.config import make_recipe
 from regard.errors import UserError
 from regard.train import checkpoint as checkpoint_module
-from regard.train import fit as fit_module
 from regard.train.session import train
 from regard.train.signals import SAVED, Stop, Stopped
 
@@ -120,14 +119,7 @@ def test_4_killed_at_any_instant_of_a_save_the_newest_complete_checkpoint_loads(
         if pid == 0:
             checkpoint_module.save_file = dying
             if instant == "before rename":
-                rename = Path.rename
-
-                def no_rename(self: Path, target: Any) -> Any:
-                    if "step-00000006" in str(target):
-                        os._exit(9)
-                    return rename(self, target)
-
-                Path.rename = no_rename  # type: ignore[method-assign,assignment]
+                Path.rename = _dying_rename  # type: ignore[method-assign]
             run(pairs, out)
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
@@ -135,6 +127,15 @@ def test_4_killed_at_any_instant_of_a_save_the_newest_complete_checkpoint_loads(
         run(pairs, out, resume=True)
         assert same(weights(out, 12), weights(tmp_path / "whole", 12))
         assert not list((out / "checkpoints").glob(".part-*"))
+
+
+RENAME = Path.rename
+
+
+def _dying_rename(self: Path, target: Any) -> Path:
+    if "step-00000006" in str(target):
+        os._exit(9)
+    return RENAME(self, target)
 
 
 def test_5_a_full_disk_leaves_the_previous_checkpoint_and_says_so_in_one_line(
@@ -293,11 +294,8 @@ class Poisoned:
             self.calls += 1
             found = real(task, model, batch)
             if self.calls in steps:
-                return fit_module_loss(found)
+                return type(found)(found.total * float("nan"), found.count, found.metrics)
             return found
-
-        def fit_module_loss(found: Any) -> Any:
-            return type(found)(found.total * float("nan"), found.count, found.metrics)
 
         monkeypatch.setattr(Translation, "loss", loss)
 

@@ -32,11 +32,13 @@ def check(
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="The set's name: multi30k, tatoeba.")]) -> None:
     """Get a known public set: from $REGARD_DATA/NAME where it is there, else by download, with checksum and licence."""
+    from regard.data.sets import KNOWN
     from regard.data.sets import get as fetch
 
     found = fetch(name)
-    for line in found.lines():
-        print(line)
+    print(f"{name}: {KNOWN[name].help}\nlicence: {KNOWN[name].licence}\ncite: {KNOWN[name].citation}")
+    for path in found.paths:
+        print(path)
 
 
 @app.command()
@@ -47,9 +49,13 @@ def make(
     seed: Annotated[int, typer.Option(min=0, help="Other seeds give other sentences.")] = 0,
 ) -> None:
     """Write the embedded English-Spanish corpus: train, dev, test, compositional, longer, pronoun."""
-    from regard.data.grammar.files import write_splits
+    from regard.data.grammar import SPLITS, generate
 
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty; choose another folder")
-    for path, count in write_splits(folder, pairs, small, seed).items():
-        print(f"{path}: {count:,} pairs")
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in SPLITS:
+        count = pairs if split == "train" else small
+        with (folder / f"{split}.tsv").open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{s.source}\t{s.target}\n" for s in generate(split, count, seed))
+        print(f"{folder / split}.tsv: {count:,} pairs")

@@ -15,7 +15,9 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table("model", "size", "vocabulary", "parameters", "closed form", "published", "layers", "width", "heads", box=None)
+    shown = Table(
+        "model", "size", "vocabulary", "parameters", "closed form", "published", "layers", "width", "heads", box=None
+    )
     for row in rows:
         config = row["config"]
         published = f"{row['published'] / 1e6:g} M" if row["published"] else ""

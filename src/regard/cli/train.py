@@ -16,7 +16,7 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="RECIPE|FILES [KEY=VALUE]...",
-            help="A recipe (.toml), a run's folder to resume, or training pairs: one .tsv/.jsonl file or two aligned files.",
+            help="A recipe (.toml), a run's folder to resume, or training pairs: one .tsv or .jsonl file, or two.",
             show_default=False,
         ),
     ] = None,
@@ -84,7 +84,9 @@ def read_arguments(what: list[str], out: Path | None, resume: bool) -> tuple["Re
     if len(paths) == 1 and paths[0].suffix == ".toml":
         return load_recipe(paths[0], overrides), paths[0].parent, out or Path("runs") / paths[0].stem
     if len(paths) > 2:
-        raise UserError(f"{len(paths)} files were given; training pairs are one .tsv or .jsonl file, or two aligned files")
+        raise UserError(
+            f"{len(paths)} files were given; training pairs are one .tsv or .jsonl file, or two aligned files"
+        )
     recipe = default_recipe([str(p) for p in paths], overrides)
     return recipe, None, out or Path("runs") / paths[0].name.split(".")[0]
 

@@ -16,8 +16,12 @@ from regard.errors import UserError
 
 def translate(
     model: Annotated[Path, typer.Argument(help="A model's or a run's folder.")],
-    files: Annotated[list[Path] | None, typer.Argument(help="Text files; default standard input.", show_default=False)] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; default standard output.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Text files; default standard input.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; default standard output.")
+    ] = None,
     ensemble: Annotated[list[Path] | None, typer.Option("--with", help="A further model to average with.")] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     n_best: Annotated[int | None, typer.Option(help="How many translations of each line.")] = None,
@@ -40,7 +44,8 @@ def translate(
 
     options = decode_options(
         beam=beam, n_best=n_best, length_penalty=length_penalty, min_length=min_length, max_length=max_length,
-        no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+        no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
+        seed=seed,
     )  # fmt: skip
     paths = files or []
     for path in paths:
@@ -109,5 +114,5 @@ class _progress:
         self.bar.advance(self.row)
 
 
-def _warn(message: Warning | str, *rest: object) -> None:
+def _warn(message: Warning | str, *rest: object, **others: object) -> None:
     print(f"regard: warning: {message}", file=sys.stderr)

@@ -2,11 +2,8 @@
 
 import hashlib
 import json
-import os
-import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import chain, compress, islice
 from pathlib import Path
 from typing import Any
@@ -16,13 +13,13 @@ from numpy.typing import NDArray
 
 from regard.data.formats import Pair
 from regard.errors import UserError
+from regard.files import checksum, whole_folder
 from regard.text import Tokenizer
 
 SIDES = ("source", "target")
 META = "meta.json"
 VERSION = 1
 CHUNK = 1024  # pairs tokenised at once; larger chunks were slower (memory), smaller ones too (threads)
-STALE = 3600.0  # seconds after which an unfinished build that nobody writes to is taken for dead
 
 Texts = Pair | tuple[str, str]
 Tokens = NDArray[np.unsignedinteger[Any]]
@@ -57,21 +54,10 @@ class TokenCache:
         folder = Path(folder)
         if folder.exists() and not (folder / META).is_file():
             raise UserError(f"{folder} exists and is no token cache; give another folder, or remove it")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
-        unfinished = folder.with_name(f".{folder.name}.building-{os.getpid()}")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        try:
-            tokenizers = (source_tokenizer, target_tokenizer)
-            meta = _write(unfinished, pairs, tokenizers, max_length)
-            _write_synced(unfinished / META, json.dumps({**meta, "facts": dict(facts)}, indent=1, sort_keys=True))
-            _sync_folder(unfinished)
-            _replace(unfinished, folder)
-        except OSError as error:
-            raise UserError(f"{folder}: cannot write the token cache: {error.strerror or error}") from None
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+        with whole_folder(folder) as part:
+            meta = _write(part, pairs, (source_tokenizer, target_tokenizer), max_length)
+            text = json.dumps({**meta, "facts": dict(facts)}, indent=1, sort_keys=True)
+            (part / META).write_text(text, encoding="utf-8", newline="\n")
         return cls.open(folder, verify=False)
 
     @classmethod
@@ -92,12 +78,12 @@ class TokenCache:
             raise UserError(f"{folder} is a token cache of version {version}, not {VERSION}; prepare the data again")
         if set(expected) != {f"{side}.{part}" for side in SIDES for part in ("tokens", "offsets")} or min(numbers) < 0:
             raise _damaged(folder / META, "its entries are wrong")
-        for name, (size, checksum) in expected.items():
+        for name, (size, digest) in expected.items():
             path = folder / name
             found = path.stat().st_size if path.is_file() else None
             if found != size:
                 raise _damaged(path, "it is missing" if found is None else f"{found:,} bytes instead of {size:,}")
-            if verify and sha256(path) != checksum:
+            if verify and checksum(path) != digest:
                 raise _damaged(path, "its checksum differs")
         cache = cls(folder, meta)
         for offsets, tokens, width, side in zip(cache._offsets, cache._tokens, widths, SIDES, strict=True):
@@ -123,15 +109,7 @@ class TokenCache:
 
 def fingerprint(paths: Sequence[str | Path]) -> dict[str, str]:
     """The sha256 of each data file, by its path as given."""
-    return {str(path): sha256(Path(path)) for path in paths}
-
-
-def sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: cannot read this file: {error.strerror}") from None
+    return {str(path): checksum(Path(path)) for path in paths}
 
 
 def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -152,8 +130,6 @@ class _Writer:
         self.hash.update(data)
 
     def finish(self) -> dict[str, Any]:
-        self.file.flush()
-        os.fsync(self.file.fileno())
         return {"bytes": self.file.tell(), "sha256": self.hash.hexdigest()}
 
 
@@ -204,43 +180,6 @@ def _chunks(pairs: Iterable[Texts], size: int) -> Iterator[list[Texts]]:
     stream = iter(pairs)
     while chunk := list(islice(stream, size)):
         yield chunk
-
-
-def _write_synced(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system knows how."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return  # Windows opens no folders
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _replace(new: Path, folder: Path) -> None:
-    """Put a finished folder in its place; an older cache there is moved aside first, then removed."""
-    old = new.with_name(new.name + "-old")
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    _sync_folder(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed builds left behind: theirs alone, since a live build writes all the time."""
-    for left in folder.parent.glob(f".{folder.name}.building-*"):
-        with suppress(OSError):  # another process may be sweeping too
-            if time.time() - max(path.stat().st_mtime for path in (left, *left.iterdir())) > STALE:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def _damaged(path: Path, why: str) -> UserError:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.data.cache import sha256
 from regard.data.download import Progress, Unpack, anki, download, gzipped, plain
 from regard.errors import UserError
+from regard.files import checksum
 
 VARIABLE = "REGARD_DATA"
 SOURCE = "SOURCE.json"  # beside downloaded files: where they came from and what they were
@@ -145,7 +145,7 @@ def _fetch(name: str, folder: Path, progress: Progress | None) -> None:
                 raise UserError(f"{remote.url}: not the file that was expected ({error}); try again later") from None
             packed.unlink()
             for path in made:
-                files[path.name] = sha256(path)
+                files[path.name] = checksum(path)
                 expected = remote.sha256.get(path.name, files[path.name])
                 if files[path.name] != expected:
                     raise UserError(
@@ -169,8 +169,8 @@ def _verify(folder: Path) -> None:
         expected = {str(name): str(value) for name, value in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{folder}: {SOURCE} is missing or damaged; {again}") from None
-    for name, checksum in expected.items():
-        if sha256(folder / Path(name).name) != checksum:
+    for name, digest in expected.items():
+        if checksum(folder / Path(name).name) != digest:
             raise UserError(f"{folder / name}: the file was changed since it was downloaded; {again}")
 
 

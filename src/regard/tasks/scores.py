@@ -6,7 +6,7 @@ from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest, Result
 
 from regard.config import ScoreConfig
 from regard.errors import UserError
@@ -103,6 +103,9 @@ def compare(
         if name == "System":
             continue
         baseline, system = values
+        assert isinstance(baseline, Result)
+        assert isinstance(system, Result)
         label = next(n for n in known if name.startswith(n.rstrip("+")))
-        found.append(Comparison(label, system.score, baseline.score, float(system.p_value), str(signatures[name])))
+        p_value = 1.0 if system.p_value is None else float(system.p_value)
+        found.append(Comparison(label, system.score, baseline.score, p_value, str(signatures[name])))
     return found

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,12 @@ class Evaluation:
     samples: list[dict[str, str]] = field(default_factory=list)
 
 
-class TaskBatch(Protocol):
+class Batch(Protocol):
+    """What a step trains on."""
+
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """Items whose losses are summed."""
 
     def to(self, device: torch.device) -> Any: ...
 
@@ -37,7 +40,7 @@ class Stream(Protocol):
     @property
     def epoch(self) -> int: ...
 
-    def __next__(self) -> TaskBatch: ...
+    def __next__(self) -> Batch: ...
 
     def state(self) -> dict[str, int]: ...
 
@@ -45,8 +48,11 @@ class Stream(Protocol):
 
 
 class Task(Protocol):
-    batches: Stream
+    """Model and batch are of the task's own kind; the loop only hands them over."""
 
-    def loss(self, model: nn.Module, batch: Any) -> Loss: ...
+    @property
+    def batches(self) -> Stream: ...
 
-    def evaluate(self, model: nn.Module) -> Evaluation: ...
+    def loss(self, model: Any, batch: Any) -> Loss: ...
+
+    def evaluate(self, model: Any) -> Evaluation: ...

@@ -52,9 +52,7 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         lengths = None if self.lengths is None else self.lengths.to(device)
-        return Batch(
-            self.source.to(device), lengths, self.target_in.to(device), self.target_out.to(device), self.count
-        )
+        return Batch(self.source.to(device), lengths, self.target_in.to(device), self.target_out.to(device), self.count)
 
 
 def _pad(sequences: Sequence[NDArray[Any]], last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -141,9 +139,7 @@ class Translation:
         targets = self.target.encode_batch([target for _, target in self.dev])
         limit = self.recipe.data.max_length
         pairs = [
-            (np.array(s), np.array(t))
-            for s, t in zip(sources, targets, strict=True)
-            if max(len(s), len(t)) <= limit
+            (np.array(s), np.array(t)) for s, t in zip(sources, targets, strict=True) if max(len(s), len(t)) <= limit
         ]
         pairs.sort(key=lambda pair: (len(pair[1]), len(pair[0])))
         size = 64
@@ -151,9 +147,7 @@ class Translation:
             yield Batch.of(pairs[start : start + size])
 
     def translator(self, models: Sequence[Transformer], options: DecodeOptions | None = None) -> Translator:
-        return Translator(
-            models, self.source, self.target, options or self.recipe.decode, self.recipe.data.max_length
-        )
+        return Translator(models, self.source, self.target, options or self.recipe.decode, self.recipe.data.max_length)
 
 
 def spread(count: int, wanted: int) -> list[int]:

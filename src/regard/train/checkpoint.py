@@ -72,7 +72,9 @@ class Checkpoints:
             return self._read(wanted)
         except _Damage as damage:
             offer = next((s for s in reversed(steps) if s < wanted and self._sound(s)), None)
-            hint = f"the one before it is sound: resume with --step {offer}" if offer is not None else "there is no other"
+            hint = (
+                f"the one before it is sound: resume with --step {offer}" if offer is not None else "there is no other"
+            )
             raise UserError(f"checkpoint {self.path(wanted)} is damaged ({damage}); {hint}") from None
 
     def weights(self, step: int) -> dict[str, Tensor]:
@@ -98,6 +100,8 @@ class Checkpoints:
                 raise UserError(f"{folder} was written by a newer version of regard (format {content['format']})")
             tensors = {}
             for name, expected in content["files"].items():
+                if not (folder / name).is_file():
+                    raise _Damage(f"{name} is missing")
                 if checksum(folder / name) != expected:
                     raise _Damage(f"{name}: checksum differs")
                 tensors[name.removesuffix(".safetensors")] = load_file(folder / name)

@@ -55,7 +55,7 @@ class Fit:
     def __init__(
         self,
         task: Task,
-        model: nn.Module,
+        model: Any,
         config: TrainConfig,
         run: Run,
         *,
@@ -63,12 +63,12 @@ class Fit:
         d_model: int,
         facts: dict[str, Any],
         callbacks: Sequence[Callback] = (),
-        on_best: Callable[[nn.Module, Event], None] = lambda model, event: None,
+        on_best: Callable[[Any, Event], None] = lambda model, event: None,
         stop: Stop | None = None,
     ) -> None:
         self.task, self.config, self.run, self.seed = task, config, run, seed
         self.device, self.autocast = choose_device(config)
-        self.model = model.to(self.device)
+        self.model: nn.Module = model.to(self.device)
         self.optimizer = Optimizer(model, config, d_model)
         self.facts = facts
         self.callbacks, self.on_best = callbacks, on_best

@@ -33,9 +33,11 @@ class Corpus:
 
 def absolute_paths(recipe: Recipe, base: Path | None) -> Recipe:
     """The recipe with every data file found and named in full, so that the run can be resumed from anywhere."""
-    found = {
-        name: tuple(str(resolve(path, folder=base).absolute()) for path in getattr(recipe.data, name)) for name in ("train", "dev", "test")
-    }
+
+    def find(paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(str(resolve(path, folder=base).absolute()) for path in paths)
+
+    found = {name: find(getattr(recipe.data, name)) for name in ("train", "dev", "test")}
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=found)})
 
 
@@ -72,7 +74,12 @@ def small_set(recipe: Recipe, paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def prepare(
-    recipe: Recipe, run: Run, corpus: Corpus, tell: Tell, dev: Pairs | None, tokenizers: tuple[Tokenizer, Tokenizer] | None
+    recipe: Recipe,
+    run: Run,
+    corpus: Corpus,
+    tell: Tell,
+    dev: Pairs | None,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None,
 ) -> tuple[Translation, dict[str, Any]]:
     """The task, and the facts that must be the same when the run is resumed."""
     if dev is None:
@@ -83,7 +90,7 @@ def prepare(
         threshold, dev = _hold_out(corpus)
         tell({"event": "prepare", "text": f"no dev set given: {len(dev)} training pairs are held out"})
     source, target = _tokenizers(recipe, run, corpus, threshold, tell, tokenizers)
-    cache, report = _cache(recipe, run, corpus, threshold, source, target, tell)
+    cache = _cache(recipe, run, corpus, threshold, source, target, tell)
     _warn_of_overlap(corpus, threshold, {"dev": dev, "test": test}, tell)
     facts = {
         "data": corpus.facts,
@@ -140,7 +147,7 @@ def _tokenizers(
 
 def _cache(
     recipe: Recipe, run: Run, corpus: Corpus, threshold: int, source: Tokenizer, target: Tokenizer, tell: Tell
-) -> tuple[TokenCache, Report]:
+) -> TokenCache:
     folder, report = run.folder / "tokens", Report()
     longest = min(recipe.data.max_length, recipe.train.batch_tokens - 1)
     facts = {
@@ -152,7 +159,7 @@ def _cache(
     if folder.exists():
         cache = TokenCache.open(folder)
         if cache.meta["facts"] == facts:
-            return cache, report
+            return cache
     tell({"event": "prepare", "text": "tokenising the training pairs"})
     cache = TokenCache.build(
         folder, _training(corpus, threshold, report), source, target, max_length=longest, facts=facts
@@ -162,7 +169,7 @@ def _cache(
     long = cache.meta["dropped"]
     dropped = f", {long:,} longer than {longest} tokens left out" if long else ""
     tell({"event": "prepare", "text": f"{len(cache):,} training pairs ({report}{dropped}), vocabulary {len(source):,}"})
-    return cache, report
+    return cache
 
 
 def _warn_of_overlap(corpus: Corpus, threshold: int, sets: dict[str, Pairs], tell: Tell) -> None:
@@ -174,5 +181,7 @@ def _warn_of_overlap(corpus: Corpus, threshold: int, sets: dict[str, Pairs], tel
         seen = {h for s, t in _training(corpus, threshold, Report()) if (h := _hash(s) * 2**32 + _hash(t)) in wanted}
         if seen:
             share = len(seen) / len(wanted)
-            text = f"{len(seen)} of {len(wanted)} {name} pairs ({share:.1%}) are also training pairs: scores will flatter"
+            text = (
+                f"{len(seen)} of {len(wanted)} {name} pairs ({share:.1%}) are also training pairs: scores will flatter"
+            )
             tell({"event": "warning", "text": text})

@@ -40,7 +40,9 @@ class Run:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(f"another run is writing to {self.folder}; wait for it or choose another folder") from None
+                raise UserError(
+                    f"another run is writing to {self.folder}; wait for it or choose another folder"
+                ) from None
             yield
         finally:
             os.close(handle)

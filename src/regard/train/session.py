@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.bundle import Bundle, load_bundle
 from regard.config import Recipe, load_recipe
 from regard.errors import UserError
 from regard.files import sweep, write_text
+from regard.models import Transformer
 from regard.tasks.scores import score
 from regard.tasks.translation import Translation
 from regard.train.checkpoint import Checkpoint
@@ -105,7 +106,7 @@ class _Session:
     def _complete(self, checkpoint: Checkpoint) -> bool:
         """Everything was done, the final model too, and no more steps are asked for."""
         progress = Progress(**checkpoint.state["progress"])
-        if not progress.finished or progress.step < self.recipe.train.steps and not self.recipe.train.patience:
+        if not progress.finished or (progress.step < self.recipe.train.steps and not self.recipe.train.patience):
             return False
         try:
             return bool(load_bundle(self.run.model_path).training.get("finished"))
@@ -120,7 +121,7 @@ class _Session:
 
     def _fit(self, checkpoint: Checkpoint | None = None) -> Fit:
         torch.manual_seed(mixed(self.recipe.seed, 0))
-        model = self.task.model()
+        self.model = model = self.task.model()
         if self.parent is not None:
             load_weights(model, dict(self.parent.model.named_parameters()))
         fit = Fit(
@@ -156,12 +157,14 @@ class _Session:
         self._tell({"event": "finishing", "step": fit.progress.step})
         with self.stop.interruptible():
             load_weights(fit.model, self._final_weights(fit))
-            bundle = self._bundle(fit.model, fit.progress)
-            bundle.scores = self._scores(fit.model)
+            bundle = self._bundle(self.model, fit.progress)
+            bundle.scores = self._scores(self.model)
             bundle.training["finished"] = True
         bundle.save(self.run.model_path)
         self._draw()
-        self._tell({"event": "end", "step": fit.progress.step, "scores": bundle.scores, "seconds": fit.progress.seconds})
+        self._tell(
+            {"event": "end", "step": fit.progress.step, "scores": bundle.scores, "seconds": fit.progress.seconds}
+        )
         return bundle
 
     def _final_weights(self, fit: Fit) -> dict[str, Tensor]:
@@ -173,9 +176,9 @@ class _Session:
             return {n: p.detach() for n, p in load_bundle(self.run.model_path).model.named_parameters()}
         return fit.ema or {n: p.detach().clone() for n, p in fit.model.named_parameters()}
 
-    def _scores(self, model: nn.Module) -> dict[str, Any]:
+    def _scores(self, model: Transformer) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        translator = self.task.translator([model])  # type: ignore[list-item]
+        translator = self.task.translator([model])
         for name, pairs in (("dev", self.task.dev), ("test", self.task.test)):
             if pairs:
                 outputs = translator.translate([s for s, _ in pairs])
@@ -183,11 +186,11 @@ class _Session:
                 found[name] = {metric: s.to_dict() for metric, s in scores.items()}
         return found
 
-    def _save_best(self, model: nn.Module, event: Event) -> None:
+    def _save_best(self, model: Transformer, event: Event) -> None:
         self._bundle(model, self.fit.progress).save(self.run.model_path)
         self._draw()
 
-    def _bundle(self, model: nn.Module, progress: Progress) -> Bundle:
+    def _bundle(self, model: Transformer, progress: Progress) -> Bundle:
         recipe = self.recipe
         training = {
             "steps": progress.step,
@@ -252,7 +255,7 @@ def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
 
 def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     """The recipe with the shape and languages of the model to go on from."""
-    config = parent.model.config.model_dump(mode="json", exclude={"source_vocabulary", "target_vocabulary"})  # type: ignore[union-attr,operator]
+    config = parent.model.config.model_dump(mode="json", exclude={"source_vocabulary", "target_vocabulary"})
     model = {"name": parent.name, **config}
     shared = parent.source.checksum == parent.target.checksum
     tokenizer = recipe.tokenizer.model_copy(update={"kind": parent.source.kind, "shared": shared})

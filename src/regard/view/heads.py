@@ -35,7 +35,7 @@ class Head:
 def noun_preference(
     model: Transformer, source: Tokenizer, target: Tokenizer, sentences: Sequence[Sentence], size: int = 64
 ) -> dict[Head, float]:
-    """For each head and place: in what share of pronoun sentences the antecedent gets more weight than the other noun."""
+    """For each head and place: in what share of pronoun sentences the antecedent outweighs the other noun."""
     wins: dict[Head, int] = {}
     known = [s for s in sentences if s.pronoun is not None]
     model.eval()

@@ -4,8 +4,8 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const KINDS = {
     cross: ["Output–Input", "Output looks at input", "Each output piece, as it is written, over the whole input."],
-    encoder: ["Input–Input", "Input looks at itself", "Each input piece over the whole input, before the output begins."],
-    decoder: ["Output–Output", "Output looks back", "Each output piece, as it is written, over what stands before it."],
+    encoder: ["Input–Input", "Input looks at itself", "Each input piece, over the whole input."],
+    decoder: ["Output–Output", "Output looks back", "Each output piece, over what was written before it."],
   };
   const kinds = Object.keys(KINDS).filter((kind) => data.attention[kind]);
   const heads = data.attention[kinds[0]].weights[0].length;
@@ -202,7 +202,8 @@
       : rows.map((_, i) => mean(shown.map((head) => layer[head][i][focus.i])));
     of(asking ? "right" : "left").forEach((token, i) => token.style.setProperty("--w", weights[i]));
     const names = asking ? columns : rows;
-    const best = range(names.length).filter((i) => weights[i] >= 0.005).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+    const most = range(names.length).sort((a, b) => weights[b] - weights[a]);
+    const best = most.slice(0, 3).filter((i) => weights[i] >= 0.005);
     const listed = best.flatMap((i, n) => [n ? ", " : "", [names[i]], ` ${number(weights[i])}`]);
     const averaged = shown.length > 1 ? ` (mean of ${shown.length} heads)` : "";
     const name = (asking ? rows : columns)[focus.i];

@@ -4,7 +4,9 @@
     the animal didn't cross the street because it was too wide     ->  ... porque era demasiado ancha
 
 The two nouns differ in gender, and the adjective fits one of them only. Verb and nouns do not give the antecedent
-away: whatever they are, there are sentences for both sides, and the sides take turns.
+away: whatever they are, there are sentences for both sides, and the sides take turns. Beside it stands a like family in
+which both nouns have one gender: if they always differed, the gender of either noun would give away that of the other,
+and nobody would have to look at the right one.
 """
 
 from collections.abc import Iterator
@@ -54,17 +56,17 @@ def _fitting(names: str, antecedent: Noun, other: Noun) -> tuple[Adjective, ...]
 
 
 @cache
-def cases() -> tuple[tuple[Case, ...], ...]:
-    """Frame by frame, every case that has a reason on both sides and nouns of different gender."""
-    return tuple(tuple(_cases(frame)) for frame in FRAMES)
+def cases(*, differ: bool = True) -> tuple[tuple[Case, ...], ...]:
+    """Frame by frame, every case that has a reason on both sides and nouns of different gender (or of the same)."""
+    return tuple(tuple(_cases(frame, differ)) for frame in FRAMES)
 
 
-def _cases(frame: Frame) -> Iterator[Case]:
+def _cases(frame: Frame, differ: bool) -> Iterator[Case]:
     act = verb(frame.verb)
     for done, (of_subject, of_object) in ((False, frame.against), (True, frame.favor)):
         for subject in tagged(frame.who):
             for what in tagged(frame.what):
-                if subject.feminine == what.feminine:
+                if (subject.feminine != what.feminine) is not differ:
                     continue
                 reasons = (_fitting(of_subject, subject, what), _fitting(of_object, what, subject))
                 if all(reasons):

@@ -23,7 +23,7 @@ from regard.errors import UserError
 SPLITS = ("train", "dev", "test", "compositional", "longer", "pronoun")
 MIN_WORDS, MAX_WORDS, LONGEST = 3, 12, 20
 LIMIT = 100_000  # sentences of each split but train, kept in memory to be distinct; the grammar has far more
-PRONOUN_SHARE = 0.22
+PRONOUN_SHARE, ALIKE_SHARE = 0.22, 0.2  # of the sentences: "it" between nouns of two genders, and of one
 
 _SALT = "regard"
 _BUCKETS = {0: "dev", 1: "test"}  # of 20
@@ -54,9 +54,9 @@ def held_pair(first: str, second: str) -> bool:
 
 
 @cache
-def _frames(held: bool) -> Frames:
+def _frames(held: bool, *, differ: bool = True) -> Frames:
     """The pronoun cases, frame by frame, whose two nouns are held out or not; larger frames stand here more often."""
-    chosen = (tuple(case for case in frame if _held(case) is held) for frame in pronouns.cases())
+    chosen = (tuple(case for case in frame if _held(case) is held) for frame in pronouns.cases(differ=differ))
     return tuple(frame for frame in chosen if frame for _ in range(6 + isqrt(len(frame))))
 
 
@@ -97,9 +97,12 @@ def written(tree: Tree, split: str) -> Sentence | None:
     target = spanish.write(tree)
     last, act = tree.clauses[-1], roles[0]
     pronoun = None
-    if last.subject.noun in IT and act.patient is not None:  # without a patient, "it" can be the subject only
+    subject, what = tree.clauses[0].subject.noun, tree.clauses[0].object
+    # There is something to decide if "it" can be either noun, and if these have two genders.
+    differ = what is not None and what.noun.feminine != subject.feminine
+    if last.subject.noun in IT and act.patient is not None and differ:
         right, other = act.agent, act.patient
-        if last.subject.refers[0] is not tree.clauses[0].subject.noun:
+        if last.subject.refers[0] is not subject:
             right, other = other, right
         wrong = last.adjectives[0].spanish[not last.subject.noun.feminine]
         pronoun = Pronoun(roles[-1].agent, right, other, len(words) - 1, len(target) - 1, wrong)
@@ -114,6 +117,7 @@ def _drawing(split: str, sampler: Sampler) -> Iterator[Callable[[], Tree]]:
     kinds: list[Callable[[], Tree]] = [getattr(sampler, kind) for kind in _KINDS.split()]
     frames = _frames(split == "pronoun")
     sides = [partial(pronouns.draw, sampler, frames, of_object) for of_object in (False, True)]
+    alike = [partial(pronouns.draw, sampler, _frames(False, differ=False), of_object) for of_object in (False, True)]
     turn = 0
     while True:
         if split == "longer":
@@ -121,6 +125,8 @@ def _drawing(split: str, sampler: Sampler) -> Iterator[Callable[[], Tree]]:
         elif split == "pronoun" or sampler.random() < PRONOUN_SHARE:
             turn = 1 - turn
             yield sides[turn]
+        elif sampler.random() < ALIKE_SHARE / (1 - PRONOUN_SHARE):
+            yield sampler.pick(alike)
         else:
             yield sampler.pick(kinds)
 
