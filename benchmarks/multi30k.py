@@ -6,8 +6,8 @@ from typing import Any
 from benchmarks.results import ROOT, RUNS
 from regard.bundle import Bundle
 from regard.config import load_recipe
-from regard.train.progress import Show
-from regard.train.session import train
+from regard.training.progress import Show
+from regard.training.session import train
 
 RECIPE = ROOT / "recipes" / "multi30k-tiny.toml"
 # The same recipe on the raw text: cased, untokenised, scored by sacreBLEU's own tokenizer.

@@ -10,11 +10,11 @@ from regard.config import Recipe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
 from regard.decode.translator import Translation, Translator
 from regard.errors import UserError
-from regard.train import session
-from regard.train.fit import Callback
-from regard.train.prepare import Pairs
-from regard.train.progress import Show
-from regard.train.signals import Stopped
+from regard.training import session
+from regard.training.fit import Callback
+from regard.training.prepare import Pairs
+from regard.training.progress import Show
+from regard.training.signals import Stopped
 
 PathLike = str | os.PathLike[str]
 

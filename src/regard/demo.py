@@ -18,12 +18,12 @@ from regard.data.grammar import Sentence, generate
 from regard.errors import UserError
 from regard.files import write_text
 from regard.tasks.scores import score
-from regard.train.progress import Show, clock
-from regard.train.session import train
+from regard.training.progress import Show, clock
+from regard.training.session import train
 from regard.view.heads import Head, noun_preference
 from regard.view.look import look
 
-TRAINING_PAIRS = 40_000
+TRAINING_PAIRS = 120_000
 SMALL = 1000  # pairs of each other split
 TEACHING = (
     "this cat is very large",

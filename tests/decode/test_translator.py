@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from decode.toys import Toy, echo
+from decode.toys import Toy, echo, fixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decode import DecodeOptions, translator
 from regard.decode.translator import OverlongWarning, Translation, Translator
 from regard.models import Transformer, TransformerConfig
-from regard.text import Tokenizer
+from regard.text import EOS, Tokenizer
 
 BYTES = Tokenizer.learn([], "byte")
 GREEDY = DecodeOptions(beam=1)
@@ -203,9 +203,14 @@ def test_a_sample_depends_on_the_lines_number_and_not_on_other_lines() -> None:
 
 
 def test_the_parts_of_one_text_are_drawn_apart() -> None:
-    ((text,),) = sampled(["same same same same. " * 2])
-    parts = text.split(" ")
-    assert len(parts) < 2 or parts[0] != parts[1]
+    letters = BYTES.encode("abcdefgh")[1:]
+    toy = Toy(fixed({token: 1 / 8 for token in letters} | {EOS: 1e-9}, len(BYTES)))
+    made = Translator([toy], BYTES, BYTES, DecodeOptions(sample=True, max_length=12), 30)
+    with pytest.warns(OverlongWarning, match="in 2 parts"):
+        (text,) = made.translate(["same same same same. " * 2])
+    first, second = text.split(" ")
+    assert len(first) == len(second) == 12
+    assert first != second
 
 
 # --- learned positions ----------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ def average(
 ) -> None:
     """Average models, or the last checkpoints of a run."""
     from regard.bundle import load_bundle
-    from regard.train.checkpoint import Checkpoints
-    from regard.train.fit import load_weights
-    from regard.train.session import average as mean
+    from regard.training.checkpoint import Checkpoints
+    from regard.training.fit import load_weights
+    from regard.training.session import average as mean
 
     if out.exists():
         raise UserError(f"{out} is there already; choose another folder")

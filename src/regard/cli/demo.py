@@ -16,7 +16,7 @@ def demo(
     Takes a few minutes on two cores. Stopped half-way, it goes on where it was.
     """
     from regard.demo import run
-    from regard.train.signals import SAVED, Stopped
+    from regard.training.signals import SAVED, Stopped
 
     try:
         run(out, fresh=fresh, seed=seed)

@@ -34,7 +34,7 @@ def evaluate(
     from regard.config import ScoreConfig, make_recipe
     from regard.files import write_text
     from regard.tasks.scores import compare, score
-    from regard.train.prepare import small_set
+    from regard.training.prepare import small_set
 
     options = decode_options(beam=beam, length_penalty=length_penalty)
     system = load(model)

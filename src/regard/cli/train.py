@@ -41,9 +41,9 @@ def train(
     if keys:
         _print_keys()
         return
-    from regard.train import session
-    from regard.train.progress import Show
-    from regard.train.signals import SAVED, Stopped
+    from regard.training import session
+    from regard.training.progress import Show
+    from regard.training.signals import SAVED, Stopped
 
     recipe, base, folder = read_arguments(what or [], out, resume)
     show = Show()

@@ -41,7 +41,6 @@ def sample(
         options.forbid(log_probs, tokens, longest)
         next_ = pick(log_probs, draws[:, position], options)
         log_prob += torch.where(ended, 0.0, log_probs.gather(1, next_[:, None]).squeeze(1))
-        next_ = torch.where(ended, EOS, next_)
         tokens = torch.cat((tokens, next_[:, None]), dim=1)
         ended |= next_ == EOS
         if bool(ended.all()):

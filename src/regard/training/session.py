@@ -15,13 +15,13 @@ from regard.files import sweep, write_text
 from regard.models import Transformer
 from regard.tasks.scores import score
 from regard.tasks.translation import Translation
-from regard.train.checkpoint import Checkpoint
-from regard.train.curves import curves
-from regard.train.fit import Callback, Event, Fit, Progress, load_weights, mixed
-from regard.train.memory import keep_freed_memory
-from regard.train.prepare import Pairs, absolute_paths, prepare, training_corpus
-from regard.train.run import Run
-from regard.train.signals import Stop
+from regard.training.checkpoint import Checkpoint
+from regard.training.curves import curves
+from regard.training.fit import Callback, Event, Fit, Progress, load_weights, mixed
+from regard.training.memory import keep_freed_memory
+from regard.training.prepare import Pairs, absolute_paths, prepare, training_corpus
+from regard.training.run import Run
+from regard.training.signals import Stop
 
 # Keys that may differ when a run is resumed: they do not change what the next update does.
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
@@ -228,7 +228,7 @@ class _Session:
                     changes.append(f"{section}.{key} was {getattr(old, key)!r}, now {getattr(new, key)!r}")
         if saved.seed != self.recipe.seed:
             changes.append(f"seed was {saved.seed}, now {self.recipe.seed}")
-        if saved.network(8, 9) != self.recipe.network(8, 9):
+        if saved.shape() != self.recipe.shape():
             changes.append(f"model was {saved.model}, now {self.recipe.model}")
         before, now = checkpoint.state["facts"]["data"], training_corpus(self.recipe, self.pairs).facts
         if before != now:

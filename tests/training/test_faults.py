@@ -22,9 +22,9 @@ from torch import Tensor
 from regard.bundle import load_bundle
 from regard.config import make_recipe
 from regard.errors import UserError
-from regard.train import checkpoint as checkpoint_module
-from regard.train.session import train
-from regard.train.signals import SAVED, Stop, Stopped
+from regard.training import checkpoint as checkpoint_module
+from regard.training.session import train
+from regard.training.signals import SAVED, Stop, Stopped
 
 Pairs = list[tuple[str, str]]
 Event = dict[str, Any]
@@ -168,13 +168,15 @@ def test_5_a_full_disk_leaves_the_previous_checkpoint_and_says_so_in_one_line(
 def test_6_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     tmp_path: Path, pairs: Pairs, file: str, damage: str
 ) -> None:
+    out = tmp_path / "run"
+
     def cut(event: Event) -> None:
         if event["event"] == "train" and event["step"] == 9:
             raise Cut
 
     with pytest.raises(Cut):
-        run(pairs, tmp_path, cut)
-    path = tmp_path / "checkpoints" / "step-00000006" / file
+        run(pairs, out, cut)
+    path = out / "checkpoints" / "step-00000006" / file
     content = bytearray(path.read_bytes())
     if damage == "truncated":
         path.write_bytes(content[:-7])
@@ -184,10 +186,10 @@ def test_6_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     else:
         path.unlink()
     with pytest.raises(UserError, match=r"step-00000006 is damaged.*--step 3"):
-        run(pairs, tmp_path, resume=True)
-    run(pairs, tmp_path, resume=True, step=3)
-    run(pairs, tmp_path.with_name("whole"))
-    assert same(weights(tmp_path, 12), weights(tmp_path.with_name("whole"), 12))
+        run(pairs, out, resume=True)
+    run(pairs, out, resume=True, step=3)
+    run(pairs, tmp_path / "whole")
+    assert same(weights(out, 12), weights(tmp_path / "whole", 12))
 
 
 def start(corpus: Path, out: Path, *words: str) -> "subprocess.Popen[str]":
@@ -228,7 +230,7 @@ def test_7_a_signal_in_other_phases_loses_nothing(
     tmp_path: Path, pairs: Pairs, phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from regard.tasks.translation import Translation
-    from regard.train import session
+    from regard.training import session
 
     fired = False
 
@@ -260,7 +262,7 @@ def test_8_a_second_ctrl_c_is_out_at_once(tmp_path: Path) -> None:
     """The first is taken up only after a long update; the second must not wait for it."""
     code = (
         "import signal, time\n"
-        "from regard.train.signals import Stop\n"
+        "from regard.training.signals import Stop\n"
         "stop = Stop()\n"
         "with stop.listening():\n"
         "    signal.raise_signal(signal.SIGINT)\n"

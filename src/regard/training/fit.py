@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from regard.config import TrainConfig
 from regard.errors import UserError
 from regard.tasks.task import Task
-from regard.train.checkpoint import Checkpoint
-from regard.train.optim import Optimizer
-from regard.train.run import Run
-from regard.train.signals import Stop, Stopped
+from regard.training.checkpoint import Checkpoint
+from regard.training.optim import Optimizer
+from regard.training.run import Run
+from regard.training.signals import Stop, Stopped
 
 Event = dict[str, Any]
 Callback = Callable[[Event], None]

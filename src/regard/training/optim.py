@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import TrainConfig
-from regard.train.muon import Muon
+from regard.training.muon import Muon
 
 
 def rate(config: TrainConfig, step: int, d_model: int) -> float:

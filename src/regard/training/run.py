@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from regard.errors import UserError
 from regard.files import write_text
-from regard.train.checkpoint import Checkpoints
+from regard.training.checkpoint import Checkpoints
 
 
 class Run:

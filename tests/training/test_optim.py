@@ -12,8 +12,8 @@ from torch.testing import assert_close
 
 from regard.config import TrainConfig
 from regard.models import Transformer, TransformerConfig
-from regard.train.muon import Muon, orthogonalise
-from regard.train.optim import Optimizer, rate
+from regard.training.muon import Muon, orthogonalise
+from regard.training.optim import Optimizer, rate
 
 
 def factors(at: list[int], **keys: Any) -> list[float]:
@@ -228,7 +228,7 @@ def test_every_weight_is_moved_by_every_optimizer() -> None:
 
 FAULTS = """
 import resource, torch
-from regard.train.memory import keep_freed_memory
+from regard.training.memory import keep_freed_memory
 torch.set_num_threads(1)
 def faults():
     for _ in range(30):  # the heap settles after some

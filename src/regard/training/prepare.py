@@ -15,7 +15,7 @@ from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.tasks.translation import Translation
 from regard.text import Tokenizer
-from regard.train.run import Run
+from regard.training.run import Run
 
 Pairs = Sequence[tuple[str, str]]
 Tell = Callable[[dict[str, Any]], None]
