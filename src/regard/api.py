@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from regard.bundle import Bundle, load_bundle
 from regard.config import Recipe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
@@ -56,7 +58,12 @@ class Model:
         given = {name: value for name, value in changes.items() if value is not None}
         if "n_best" in given and not given.get("sample"):
             given.setdefault("beam", max(self.bundle.decode.beam, given["n_best"]))
-        return DecodeOptions.model_validate(self.bundle.decode.model_dump() | given)
+        try:
+            return DecodeOptions.model_validate(self.bundle.decode.model_dump() | given)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            name = ".".join(map(str, problem["loc"]))
+            raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
 
 
 def load(path: PathLike | Sequence[PathLike]) -> Model:

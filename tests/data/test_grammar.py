@@ -457,12 +457,12 @@ def test_lengths(train: list[Sentence], others: dict[str, list[Sentence]]) -> No
     lengths = [len(each.source.split()) for each in train]
     assert min(lengths) == 3
     assert max(lengths) == MAX_WORDS
-    assert 7 <= sum(lengths) / len(lengths) <= 8
+    assert 7 <= sum(lengths) / len(lengths) <= 9
     assert min(len(each.source.split()) for each in others["longer"]) > MAX_WORDS
 
 
 def test_every_word_is_learned_in_training(train: list[Sentence], others: dict[str, list[Sentence]]) -> None:
-    seen = Counter(word for each in islice(train, 60_000) for word in tokens(each))
+    seen = Counter(word for each in islice(train, 90_000) for word in tokens(each))
     for split, sentences in others.items():
         missing = {word for each in sentences for word in tokens(each)} - seen.keys()
         assert not missing, split
@@ -482,6 +482,8 @@ def spoken_of(sentence: Sentence) -> set[tuple[str, str]]:
 
     def doers(index: int) -> list[str]:
         if index and text[index - 1] == "because" and (text[index] == "it" or text[index] in PRONOUN):
+            if text[index] == "it" and sentence.pronoun is None and sentence.roles[0].patient is not None:
+                return []  # two nouns of one gender: which of them is meant is not told
             index = sentence.pronoun.antecedent if sentence.pronoun else sentence.roles[0].agent
         joined = text[index + 1 : index + 3] if text[index] in NOUN and "name" in NOUN[text[index]].tags else []
         heads = [text[index], *(joined[1:] if joined[:1] == ["and"] else [])]

@@ -69,6 +69,8 @@ def test_a_long_text_is_cut_at_sentence_ends_with_a_warning() -> None:
 def test_closing_quotes_and_brackets_stay_with_their_sentence() -> None:
     text = 'He said: "I will go there now." (She did not believe him.) «Vámonos ya de aquí.» And they went.'
     assert copied(text) == text
+    starts = ["He said", "(She", "«Vám", "And they"]
+    assert [part[: len(start)] for part, start in zip(copier()._split(text), starts, strict=True)] == starts
 
 
 def test_a_sentence_that_is_too_long_is_cut_between_words() -> None:
@@ -204,7 +206,7 @@ def test_a_sample_depends_on_the_lines_number_and_not_on_other_lines() -> None:
 
 def test_the_parts_of_one_text_are_drawn_apart() -> None:
     letters = BYTES.encode("abcdefgh")[1:]
-    toy = Toy(fixed({token: 1 / 8 for token in letters} | {EOS: 1e-9}, len(BYTES)))
+    toy = Toy(fixed(dict.fromkeys(letters, 1 / 8) | {EOS: 1e-9}, len(BYTES)))
     made = Translator([toy], BYTES, BYTES, DecodeOptions(sample=True, max_length=12), 30)
     with pytest.warns(OverlongWarning, match="in 2 parts"):
         (text,) = made.translate(["same same same same. " * 2])

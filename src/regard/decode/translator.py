@@ -25,7 +25,7 @@ PART = 1_000_000_007  # between the numbers of two parts of one text
 
 @dataclass(frozen=True)
 class Translation:
-    """One output with the score it is ranked by and the mean probability of its tokens (0 to 1)."""
+    """One output with the score it is ranked by and its tokens' probability, as a geometric mean (0 to 1)."""
 
     text: str
     score: float

@@ -6,7 +6,7 @@ from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest, Result
+from sacrebleu.significance import PairedTest, Result, _bootstrap_resample
 
 from regard.config import ScoreConfig
 from regard.errors import UserError
@@ -57,10 +57,19 @@ def score(
     known = metrics(config)
     for name in names:
         metric = known[name]
-        result = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=RESAMPLES if intervals else 1)
-        interval = float(result._ci) if intervals and result._ci is not None else None
+        result = metric.corpus_score(list(outputs), [list(references)])
+        interval = _interval(metric, outputs, references) if intervals else None
         found[name] = Score(name, float(result.score), interval, str(metric.get_signature()))
     return found
+
+
+def _interval(metric: Metric, outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Half of the 95 % interval over sacreBLEU's resamples. (Its own estimate fails when one resample scores 0.)"""
+    statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
+    _, scores = _bootstrap_resample(statistics, metric, RESAMPLES)
+    values = sorted(float(resampled.score) for resampled in scores)
+    tail = len(values) // 40
+    return (values[len(values) - tail - 1] - values[tail]) / 2
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.bundle import Bundle, load_bundle
-from regard.config import Recipe, load_recipe
+from regard.config import Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import sweep, write_text
 from regard.models import Transformer
@@ -92,6 +92,12 @@ class _Session:
         if self._complete(checkpoint):
             self._tell({"event": "finished", "step": checkpoint.step})
             return load_bundle(self.run.model_path)
+        self.saved = load_recipe(self.run.recipe_path)
+        if self.saved.train.optimizer != self.recipe.train.optimizer or self.saved.shape() != self.recipe.shape():
+            raise UserError(
+                f"{self.run.folder} was trained with another optimizer or model, whose state does not fit; "
+                f"begin a new run with --from {self.run.folder}"
+            )
         if not force:
             self._refuse_changes(checkpoint)
         with self.stop.interruptible():
@@ -219,7 +225,7 @@ class _Session:
 
     def _refuse_changes(self, checkpoint: Checkpoint) -> None:
         """The data and the recipe must be those the run began with."""
-        saved = load_recipe(self.run.recipe_path)
+        saved = self.saved
         changes = []
         for section in ("data", "tokenizer", "train"):
             old, new = getattr(saved, section), getattr(self.recipe, section)
@@ -228,8 +234,6 @@ class _Session:
                     changes.append(f"{section}.{key} was {getattr(old, key)!r}, now {getattr(new, key)!r}")
         if saved.seed != self.recipe.seed:
             changes.append(f"seed was {saved.seed}, now {self.recipe.seed}")
-        if saved.shape() != self.recipe.shape():
-            changes.append(f"model was {saved.model}, now {self.recipe.model}")
         before, now = checkpoint.state["facts"]["data"], training_corpus(self.recipe, self.pairs).facts
         if before != now:
             names = sorted({name for name, _ in _items(before) ^ _items(now)})
@@ -259,7 +263,8 @@ def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     model = {"name": parent.name, **config}
     shared = parent.source.checksum == parent.target.checksum
     tokenizer = recipe.tokenizer.model_copy(update={"kind": parent.source.kind, "shared": shared})
-    return recipe.model_copy(update={"model": model, "tokenizer": tokenizer})
+    changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer})
+    return make_recipe(changed.model_dump(exclude_none=True))  # checked again: the shape is another
 
 
 def average(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
