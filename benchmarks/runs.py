@@ -1,0 +1,49 @@
+"""Trainings that a benchmark measures: they can be stopped and run again, and their seconds add up."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import ROOT, RUNS
+from regard.bundle import Bundle
+from regard.config import load_recipe
+from regard.training.progress import Show
+from regard.training.session import train
+
+
+def trained(name: str, recipe: str, overrides: list[str] | None = None) -> tuple[Bundle, float]:
+    """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores."""
+    folder, path = RUNS / name, ROOT / "recipes" / recipe
+    folder.mkdir(parents=True, exist_ok=True)
+    clock = folder / "sessions.json"
+    before: list[float] = json.loads(clock.read_text()) if clock.exists() else []
+    start = time.perf_counter()
+    show = Show()
+    try:
+        begun = (folder / "recipe.toml").exists()
+        bundle = train(load_recipe(path, overrides or []), folder, base=path.parent, resume=begun, callbacks=[show])
+    finally:
+        show.close()
+        sessions = [*before, time.perf_counter() - start]
+        clock.write_text(json.dumps(sessions))
+    return bundle, sum(sessions)
+
+
+def facts(bundle: Bundle, seconds: float) -> dict[str, Any]:
+    """What every training benchmark reports."""
+    return {
+        "train_seconds": round(bundle.training["seconds"]),
+        "session_seconds": round(seconds),
+        "steps": bundle.training["steps"],
+        "target_tokens": bundle.training["target_tokens"],
+        "parameters": bundle.parameters,
+        "training_pairs": bundle.training["pairs"],
+        "seed": bundle.training["recipe"]["seed"],
+    }
+
+
+def data_files(bundle: Bundle) -> list[str]:
+    """The names of the data, without the folder they lay in."""
+    data = bundle.training["recipe"]["data"]
+    return ["/".join(Path(p).parts[-2:]) for name in ("train", "dev", "test") for p in data.get(name, [])]
