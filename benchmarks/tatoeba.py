@@ -1,4 +1,4 @@
-"""A real English-Spanish translator from a TSV file with recipes/tatoeba-en-es.toml, with twenty of its translations."""
+"""A real English-Spanish translator from a TSV file, recipes/tatoeba-en-es.toml, with twenty of its translations."""
 
 from pathlib import Path
 from typing import Any
