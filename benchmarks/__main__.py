@@ -4,6 +4,8 @@ import importlib
 import sys
 
 from benchmarks.results import REPORT, page, write
+from regard.errors import UserError
+from regard.training.signals import Stopped
 
 NAMES = {"multi30k": "benchmarks.multi30k", "tatoeba": "benchmarks.tatoeba", "demo": "benchmarks.demo"}
 QUICK = ("demo",)
@@ -15,7 +17,12 @@ def main() -> None:
         if name not in NAMES:
             sys.exit(f"no benchmark is called {name!r}; there are {', '.join(NAMES)}")
         benchmark = importlib.import_module(NAMES[name])
-        path = write(name, benchmark.run())
+        try:
+            path = write(name, benchmark.run())
+        except UserError as error:
+            sys.exit(f"{name}: {error}")
+        except (Stopped, KeyboardInterrupt):
+            sys.exit(f"{name}: stopped; the same command goes on with it")
         print(f"written: {path}")
     REPORT.write_text(page(), encoding="utf-8")
 

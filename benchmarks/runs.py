@@ -8,12 +8,14 @@ from typing import Any
 from benchmarks.results import ROOT, RUNS
 from regard.bundle import Bundle
 from regard.config import load_recipe
+from regard.data.sets import get
 from regard.training.progress import Show
 from regard.training.session import train
 
 
-def trained(name: str, recipe: str, overrides: list[str] | None = None) -> tuple[Bundle, float]:
+def trained(name: str, data: str, recipe: str, overrides: list[str] | None = None) -> tuple[Bundle, float]:
     """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores."""
+    get(data)  # from $REGARD_DATA or by download
     folder, path = RUNS / name, ROOT / "recipes" / recipe
     folder.mkdir(parents=True, exist_ok=True)
     clock = folder / "sessions.json"

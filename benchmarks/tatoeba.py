@@ -12,7 +12,7 @@ SHOWN = 20
 
 
 def run() -> dict[str, Any]:
-    bundle, seconds = trained("tatoeba", "tatoeba-en-es.toml")
+    bundle, seconds = trained("tatoeba", "tatoeba", "tatoeba-en-es.toml")
     recipe = Recipe.model_validate(bundle.training["recipe"])
     dev = small_set(recipe, recipe.data.dev)
     every = len(dev) // SHOWN

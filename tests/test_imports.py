@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "nn": set(),  # torch alone
     "files": {"errors"},
     # text and data
-    "text": {"errors"},
+    "text": {"errors", "files"},
     "data": {"errors", "files", "text"},
     # networks and what decodes them; a decoder speaks to a protocol, not to a model
     "models": {"nn"},

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from pydantic import ValidationError
 
 from regard.bundle import Bundle, load_bundle
-from regard.config import Recipe, load_recipe, make_recipe
+from regard.config import Recipe, default_recipe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
-from regard.decode.translator import Translation, Translator
+from regard.decode.translator import WINDOW, Translation, Translator
 from regard.errors import UserError
 from regard.training import session
 from regard.training.fit import Callback
@@ -39,6 +39,12 @@ class Model:
     def languages(self) -> tuple[str, str]:
         return self.bundle.languages
 
+    @overload
+    def translate(self, texts: str, **options: Any) -> str: ...
+
+    @overload
+    def translate(self, texts: Sequence[str], **options: Any) -> list[str]: ...
+
     def translate(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
         """Translates one text or many; options are those of `DecodeOptions`, such as beam=1."""
         if isinstance(texts, str):
@@ -49,9 +55,9 @@ class Model:
         """Several translations of each text with their scores, best first: n_best=5, beam=5."""
         return self.translator.n_best(list(texts), self.options(**options))
 
-    def stream(self, lines: Iterable[str], **options: Any) -> Iterator[list[Translation]]:
-        """As `n_best`, for any number of lines in bounded memory."""
-        return self.translator.stream(lines, self.options(**options))
+    def stream(self, lines: Iterable[str], window: int = WINDOW, **options: Any) -> Iterator[list[Translation]]:
+        """As `n_best`, for any number of lines in bounded memory: up to `window` of them are translated together."""
+        return self.translator.stream(lines, self.options(**options), window)
 
     def options(self, **changes: Any) -> DecodeOptions:
         """The model's own decode options with some changed."""
@@ -82,21 +88,25 @@ def train(
     out: PathLike,
     resume: bool = False,
     start_from: PathLike | None = None,
+    changes: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> Model:
     """Trains a translator from a recipe (a path, a dict, or a Recipe), or from pairs in memory, and loads it.
 
-    Callbacks get every event as a dict, as written to log.jsonl.
+    Without a recipe it is the one that `regard train FILES` uses. changes: "key=value", as on the command line.
+    Callbacks get every event as a dict: those of log.jsonl, and what happens around them.
     """
     base = None
     if recipe is None:
-        recipe = {}
-    if isinstance(recipe, str | os.PathLike):
+        recipe = default_recipe([], changes)
+    elif isinstance(recipe, str | os.PathLike):
         base = Path(recipe).parent
-        recipe = load_recipe(Path(recipe))
+        recipe = load_recipe(Path(recipe), changes)
     elif not isinstance(recipe, Recipe):
-        recipe = make_recipe(recipe)
+        recipe = make_recipe(recipe, changes)
+    elif changes:
+        recipe = make_recipe(recipe.model_dump(exclude_none=True), changes)
     show = [] if quiet else [Show()]
     try:
         bundle = session.train(

@@ -1,5 +1,6 @@
 """A trained model as a folder: model.json, model.safetensors, tokenizers, and a README that is its card."""
 
+import errno
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from regard.card import card
 from regard.decode import DecodeOptions
 from regard.errors import UserError
-from regard.files import checksum, whole_folder, write_text
+from regard.files import checksum, whole_folder
 from regard.models import MODELS, Transformer, TransformerConfig
 from regard.text import Tokenizer
 
@@ -43,9 +44,9 @@ class Bundle:
 
     def save(self, folder: Path) -> None:
         """Writes the bundle; an older one in its place is replaced in one step."""
-        weights = {name: p.detach().contiguous().cpu() for name, p in self.model.named_parameters()}
+        weights = {name: p.detach() for name, p in self.model.named_parameters()}
         with whole_folder(folder) as part:
-            save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
+            save_tensors(weights, part / WEIGHTS)
             tokenizers = {"source": "tokenizer.json", "target": "tokenizer.json"}
             self.source.save(part / "tokenizer.json")
             if self.target.checksum != self.source.checksum:
@@ -78,12 +79,16 @@ class Bundle:
             "aliases": aliases,
         }
 
-    def rewrite_scores(self) -> None:
-        """Brings model.json and the card up to date with `scores`, weights untouched."""
-        assert self.path is not None
-        content = json.loads((self.path / "model.json").read_text(encoding="utf-8")) | {"scores": self.scores}
-        write_text(self.path / "model.json", json.dumps(content, indent=2, ensure_ascii=False))
-        write_text(self.path / "README.md", card(content))
+
+def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Named tensors as a safetensors file; a full disk is an OSError, as everywhere else."""
+    try:
+        plain = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+        save_file(plain, path, metadata={"format": "pt"})
+    except SafetensorError as error:  # it tells of a full disk in words alone
+        if "os error 28" in str(error).lower() or "no space" in str(error).lower():
+            raise OSError(errno.ENOSPC, str(error)) from None
+        raise
 
 
 def find_bundle(path: Path) -> Path:

@@ -50,7 +50,11 @@ class TrainConfig(Section):
     optimizer: Literal["adam", "adamw", "muon"] = Field(
         "adam", description="adam as published, adamw, or muon for the matrices with adam for the rest"
     )
-    lr: float = Field(1.0, gt=0, description="peak learning rate; with schedule 'paper' a factor of the published one")
+    lr: float | None = Field(
+        None,
+        gt=0,
+        description="peak learning rate, by default 0.001; with schedule 'paper' a factor of it, by default 1",
+    )
     matrix_lr: float = Field(0.02, gt=0, description="peak learning rate of the matrices, with optimizer 'muon'")
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = Field(
         "paper", description="how the learning rate goes after warm-up"
@@ -82,9 +86,18 @@ class TrainConfig(Section):
     def _check(self) -> Self:
         if self.average > self.keep:
             raise ValueError(f"average = {self.average} checkpoints needs keep of at least as many; it is {self.keep}")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas must be from 0 to below 1; they are {list(self.betas)}")
         if self.weight_decay and self.optimizer == "adam":
             raise ValueError("weight_decay is decoupled, which optimizer 'adam' is not; use optimizer 'adamw'")
         return self
+
+    @property
+    def peak(self) -> float:
+        """The learning rate that the schedule's factor multiplies."""
+        if self.lr is not None:
+            return self.lr
+        return 1.0 if self.schedule == "paper" else 0.001
 
 
 class ScoreConfig(Section):

@@ -25,6 +25,9 @@ from regard.view.look import look
 
 TRAINING_PAIRS = 120_000
 SMALL = 1000  # pairs of each other split
+# What a demo leaves in its folder, and so may remove again.
+OURS = {".lock", "attention.html", "checkpoints", "curves.svg", "data", "log.jsonl", "model", "recipe.toml"}
+OURS |= {"report.json", "tokenizer.json", "tokenizer.target.json", "tokens"}
 TEACHING = (
     "this cat is very large",
     "the animal didn't cross the street because it was too tired",
@@ -67,9 +70,9 @@ def _make_place(out: Path, fresh: bool) -> None:
     """An old demo is removed only when it is one."""
     if not fresh or not out.exists():
         return
-    ours = (out / "data" / "pronoun.tsv").exists() or not any(out.iterdir())
-    if not ours:
-        raise UserError(f"{out} holds something that is not a demo; choose another folder with --out")
+    strange = sorted(path.name for path in out.iterdir() if path.name not in OURS)
+    if strange:
+        raise UserError(f"{out} holds {strange[0]}, which is not the demo's; choose another folder with --out")
     shutil.rmtree(out)
 
 

@@ -27,7 +27,7 @@ def checksum(path: Path) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Replaces a file in one step: readers see the old text or the new."""
-    with _disk_errors(path):
+    with disk_errors(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -44,7 +44,7 @@ def write_text(path: Path, text: str) -> None:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yields an empty folder to fill; on success it takes the place of `path` in one step, else it is removed."""
-    with _disk_errors(path):
+    with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=path.parent, prefix=TEMPORARY))
         try:
@@ -93,12 +93,13 @@ def _exchange(new: Path, old: Path) -> None:
 
 
 @contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> Iterator[None]:
+    """What goes wrong with the disk inside is told in one line."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(f"the disk is full: {path} was not written, and what stood there is intact") from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR):
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.EISDIR):
             raise UserError(f"cannot write {path}: {os.strerror(error.errno)}") from error
         raise

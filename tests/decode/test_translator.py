@@ -138,8 +138,7 @@ def test_a_batch_is_within_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(sizes) < 20
 
 
-def test_a_stream_reads_one_window_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator, "WINDOW", 3)
+def test_a_stream_reads_one_window_at_a_time() -> None:
     read = []
 
     def lines() -> Iterator[str]:
@@ -147,16 +146,15 @@ def test_a_stream_reads_one_window_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
             read.append(i)
             yield f"line {i}"
 
-    results = copier().stream(lines())
+    results = copier().stream(lines(), window=3)
     assert next(results)[0].text == "line 0"
     assert read == [0, 1, 2]
     assert [group[0].text for group in results] == [f"line {i}" for i in range(1, 8)]
 
 
-def test_a_warning_in_a_stream_names_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator, "WINDOW", 2)
+def test_a_warning_in_a_stream_names_the_line() -> None:
     with pytest.warns(OverlongWarning, match="input 4 has"):
-        list(copier().stream(["a", "b", "c", "long " * 20, "e"]))
+        list(copier().stream(["a", "b", "c", "long " * 20, "e"], window=2))
 
 
 def test_n_best_and_confidence() -> None:

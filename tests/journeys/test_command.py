@@ -118,6 +118,34 @@ def test_ensemble(model: Path) -> None:
     assert done.stdout == b"el hombre come el pan\n"
 
 
+def test_a_model_trained_on_a_file_alone_is_evaluated_on_what_was_held_out(tmp_path: Path) -> None:
+    write_tsv(tmp_path / "pairs.tsv", make_pairs())
+    words = ["steps=2", "validate_every=2", "train.batch_tokens=256", "threads=1", "tokenizer.size=300"]
+    assert regard("train", tmp_path / "pairs.tsv", *words, "--out", tmp_path / "run").returncode == 0
+    done = regard("evaluate", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    held = [json.loads(line) for line in (tmp_path / "run/dev.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert json.loads(done.stdout)["pairs"] == len(held) == 5
+    assert all((pair["source"], pair["target"]) in make_pairs() for pair in held)
+
+
+def test_lines_that_are_not_utf8_can_be_skipped(tmp_path: Path) -> None:
+    write_tsv(tmp_path / "pairs.tsv", make_pairs())
+    with (tmp_path / "pairs.tsv").open("ab") as file:
+        file.write(b"caf\xe9\tcoffee\n")
+    words = ["steps=1", "train.batch_tokens=256", "threads=1", "tokenizer.size=300", "--out", tmp_path / "run"]
+    assert_one_line(regard("train", tmp_path / "pairs.tsv", *words), "line 257", "--skip-bad")
+    done = regard("train", tmp_path / "pairs.tsv", *words, "--skip-bad", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert b"1 unreadable" in done.stderr
+
+
+def test_the_input_is_never_overwritten(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("the man eats the bread\n")
+    assert_one_line(regard("translate", model, tmp_path / "in.txt", "-o", tmp_path / "in.txt"), "also the input")
+    assert (tmp_path / "in.txt").read_text() == "the man eats the bread\n"
+
+
 def test_models_and_info(model: Path) -> None:
     rows = {row["size"]: row for row in json.loads(regard("models", "--json").stdout)}
     assert rows["base"]["parameters"] == rows["base"]["closed_form"] == 63_045_632

@@ -51,8 +51,8 @@ def make(
     """Write the embedded English-Spanish corpus: train, dev, test, compositional, longer, pronoun."""
     from regard.data.grammar import SPLITS, generate
 
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty; choose another folder")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is not an empty folder; choose another")
     folder.mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
         count = pairs if split == "train" else small

@@ -31,7 +31,7 @@ def evaluate(
 ) -> None:
     """Score a model: BLEU, chrF++ and TER by sacreBLEU, with 95 % intervals and signatures."""
     from regard.api import load
-    from regard.config import ScoreConfig, make_recipe
+    from regard.config import make_recipe
     from regard.files import write_text
     from regard.tasks.scores import compare, score
     from regard.training.prepare import small_set
@@ -44,7 +44,9 @@ def evaluate(
     if not pairs:
         raise UserError(f"there are no pairs in {name}")
     changes: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase}
-    config = ScoreConfig.model_validate(recipe.score.model_dump() | {k: v for k, v in changes.items() if v is not None})
+    config = make_recipe(
+        {"score": recipe.score.model_dump() | {k: v for k, v in changes.items() if v is not None}}
+    ).score
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     outputs = system.translator.translate(sources, system.options(**options))
     if output is not None:

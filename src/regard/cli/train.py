@@ -27,6 +27,7 @@ def train(
     start_from: Annotated[
         Path | None, typer.Option("--from", metavar="BUNDLE", help="Go on training a finished model on new data.")
     ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count lines that are not UTF-8.")] = False,
     keys: Annotated[bool, typer.Option("--keys", help="List every key of a recipe and leave.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -45,7 +46,9 @@ def train(
     from regard.training.progress import Show
     from regard.training.signals import SAVED, Stopped
 
-    recipe, base, folder = read_arguments(what or [], out, resume)
+    if not resume and (step is not None or force):
+        raise UserError("--step and --force go with --resume")
+    recipe, base, folder = read_arguments([*(what or []), *(["skip_bad=true"] if skip_bad else [])], out, resume)
     show = Show()
     try:
         session.train(

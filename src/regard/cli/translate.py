@@ -41,6 +41,7 @@ def translate(
     With --n-best N every line gives N lines: its number, the score and the text, tab-separated.
     """
     from regard.api import load
+    from regard.decode.translator import WINDOW
 
     options = decode_options(
         beam=beam, n_best=n_best, length_penalty=length_penalty, min_length=min_length, max_length=max_length,
@@ -51,13 +52,16 @@ def translate(
     for path in paths:
         if not path.is_file():
             raise UserError(f"there is no file {path}")
+    if output is not None and any(output.resolve() == path.resolve() for path in paths):
+        raise UserError(f"{output} is also the input; choose another file to write to")
     translator = load([model, *(ensemble or [])])
     translator.options(**options)  # a wrong option is told before anything is read
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.showwarning = _warn
         out = stack.enter_context(_opened(output)) if output else sys.stdout
-        results = translator.stream(_lines(paths), **options)
-        shown = stack.enter_context(_progress(paths)) if paths and output and sys.stderr.isatty() else None
+        typed = not paths and sys.stdin.isatty()  # a person waits for each line
+        results = translator.stream(_lines(paths), window=1 if typed else WINDOW, **options)
+        shown = stack.enter_context(_progress(paths)) if paths and _screen_is_free(output) else None
         for number, found in enumerate(results, start=1):
             if json_lines:
                 alternatives = [{"text": t.text, "score": t.score, "confidence": t.confidence} for t in found]
@@ -67,9 +71,15 @@ def translate(
                     print(f"{number}\t{t.score:.4f}\t{_one_line(t.text)}", file=out)
             else:
                 print(_one_line(found[0].text), file=out)
+            if typed:
+                out.flush()
             if shown is not None:
                 shown()
         out.flush()
+
+
+def _screen_is_free(output: Path | None) -> bool:
+    return sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
 
 
 def _one_line(text: str) -> str:

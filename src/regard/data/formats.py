@@ -93,7 +93,9 @@ def read_pairs(
             source, target = parse(row)
         except _BadLineError as bad:
             if not skip_bad:
-                raise UserError(f"{bad}; mend the line, or skip such lines (--skip-bad)") from None
+                raise UserError(
+                    f"{bad}; mend the line, or skip such lines (--skip-bad, or skip_bad=true in the recipe)"
+                ) from None
             report.drop("bad", str(bad))
             continue
         if len(source) > max_chars or len(target) > max_chars:

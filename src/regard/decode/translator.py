@@ -57,12 +57,17 @@ class Translator:
         """The best translation of each text. An empty text stays empty."""
         return [found[0].text for found in self.n_best(texts, options)]
 
-    def stream(self, lines: Iterable[str], options: DecodeOptions | None = None) -> Iterator[list[Translation]]:
-        """Translations in the order of the lines, window by window; memory does not grow with the input."""
-        rest, first = iter(lines), 0
-        while window := list(islice(rest, WINDOW)):
-            yield from self.n_best(window, options, first)
-            first += len(window)
+    def stream(
+        self, lines: Iterable[str], options: DecodeOptions | None = None, window: int = WINDOW
+    ) -> Iterator[list[Translation]]:
+        """Translations in the order of the lines, window by window; memory does not grow with the input.
+
+        The first windows are small, so that the first results come soon.
+        """
+        rest, first, size = iter(lines), 0, min(16, window)
+        while texts := list(islice(rest, size)):
+            yield from self.n_best(texts, options, first)
+            first, size = first + len(texts), min(2 * size, window)
 
     def n_best(
         self, texts: Sequence[str], options: DecodeOptions | None = None, first: int = 0

@@ -34,7 +34,8 @@ class Score:
 def metrics(config: ScoreConfig) -> dict[str, Metric]:
     """BLEU, chrF++ and TER as sacreBLEU defines them."""
     return {
-        "BLEU": BLEU(tokenize=config.tokenize, lowercase=config.lowercase),
+        # force: text that is tokenised already is meant to be when the recipe says so
+        "BLEU": BLEU(tokenize=config.tokenize, lowercase=config.lowercase, force=config.tokenize == "none"),
         "chrF++": CHRF(word_order=2, lowercase=config.lowercase),
         "TER": TER(case_sensitive=not config.lowercase),
     }

@@ -14,6 +14,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Inner
 
 from regard.errors import UserError
+from regard.files import write_text
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -177,7 +178,7 @@ class Tokenizer:
         return json.dumps(state, ensure_ascii=False, indent=1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(self._serialised(), encoding="utf-8", newline="\n")
+        write_text(Path(path), self._serialised())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":

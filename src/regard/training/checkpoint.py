@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from regard.bundle import save_tensors
 from regard.errors import UserError
 from regard.files import TEMPORARY, checksum, sweep, whole_folder
 
@@ -34,30 +35,48 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Complete checkpoints, oldest first."""
-        return sorted(int(p.name.removeprefix("step-")) for p in self.folder.glob("step-*") if p.is_dir())
+        return sorted({*self.scheduled(), *self._numbers("stop")})
+
+    def scheduled(self) -> list[int]:
+        """Those saved on schedule: a run that was stopped and one that was not have the same."""
+        return self._numbers("step")
+
+    def _numbers(self, kind: str) -> list[int]:
+        return sorted(int(p.name.removeprefix(f"{kind}-")) for p in self.folder.glob(f"{kind}-*") if p.is_dir())
 
     def path(self, step: int) -> Path:
-        return self.folder / f"step-{step:08d}"
+        scheduled, stopped = self.folder / f"step-{step:08d}", self.folder / f"stop-{step:08d}"
+        return stopped if stopped.exists() and not scheduled.exists() else scheduled
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Writes a new checkpoint, then removes the oldest beyond `keep`. A failure leaves the others untouched."""
+    def save(self, checkpoint: Checkpoint, *, scheduled: bool = True) -> None:
+        """Writes a new checkpoint, then removes the oldest beyond `keep`. A failure leaves the others untouched.
+
+        One that is not scheduled (a signal came) lasts until the next scheduled one, and counts for nothing else.
+        """
         sweep(self.folder)
-        with whole_folder(self.path(checkpoint.step)) as part:
+        kind = "step" if scheduled else "stop"
+        with whole_folder(self.folder / f"{kind}-{checkpoint.step:08d}") as part:
             files = {}
             for group, tensors in checkpoint.tensors.items():
                 file = part / f"{group}.safetensors"
-                _save_tensors(tensors, file)
+                save_tensors(tensors, file)
                 files[file.name] = checksum(file)
             content = {"format": FORMAT, "step": checkpoint.step, "state": checkpoint.state, "files": files}
             content["checksum"] = _digest(content)
             (part / "checkpoint.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
-        for old in self.steps()[: -self.keep]:
-            self.remove(old)
+        if scheduled:
+            for stopped in self._numbers("stop"):
+                self._remove(self.folder / f"stop-{stopped:08d}")
+            for old in self.scheduled()[: -self.keep]:
+                self.remove(old)
 
     def remove(self, step: int) -> None:
+        self._remove(self.path(step))
+
+    def _remove(self, path: Path) -> None:
         """Renamed first: a half-removed checkpoint must not look like a whole one."""
-        doomed = self.folder / f"{TEMPORARY}{self.path(step).name}"
-        self.path(step).rename(doomed)
+        doomed = self.folder / f"{TEMPORARY}{path.name}"
+        path.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
 
     def load(self, step: int | None = None) -> Checkpoint:
@@ -116,12 +135,3 @@ class _Damage(Exception):
 
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    try:
-        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
-    except SafetensorError as error:  # it reports a full disk in words alone
-        if "os error 28" in str(error).lower() or "no space" in str(error).lower():
-            raise OSError(28, str(error)) from None
-        raise

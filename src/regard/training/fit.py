@@ -99,7 +99,8 @@ class Fit:
                     raise Stopped
                 self._update()
         except Stopped:
-            self.save()
+            if progress.step not in self.run.checkpoints.scheduled():
+                self.save(scheduled=False)
             self._tell({"event": "stopped", "step": progress.step})
             raise
         except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
@@ -184,12 +185,12 @@ class Fit:
         if progress.validated == progress.step:
             return
         self.model.eval()
-        with self.stop.interruptible():
-            raw = self._swap_in_average()
-            try:
+        began, raw = time.perf_counter(), self._swap_in_average()
+        try:
+            with self.stop.interruptible():
                 evaluation = self.task.evaluate(self.model)
-            finally:
-                self._swap_out(raw)
+        finally:
+            self._swap_out(raw)
         value = evaluation.scores[config.metric]
         better = math.isfinite(value) and (
             progress.best is None or (value < progress.best if config.metric == "loss" else value > progress.best)
@@ -213,7 +214,7 @@ class Fit:
             raw = self._swap_in_average()
             self.on_best(self.model, event)
             self._swap_out(raw)
-        self.window.since = time.perf_counter()  # validation does not count as slow training
+        self.window.since += time.perf_counter() - began  # validation does not count as slow training
 
     def _swap_in_average(self) -> dict[str, Tensor] | None:
         """The moving average takes the weights' place; gives back what stood there."""
@@ -227,7 +228,7 @@ class Fit:
         if raw is not None:
             load_weights(self.model, raw)
 
-    def save(self) -> None:
+    def save(self, *, scheduled: bool = True) -> None:
         tensors: dict[str, dict[str, Tensor]] = {
             "weights": {name: p.detach() for name, p in self.model.named_parameters()},
             "optimizer": self.optimizer.state(),
@@ -235,14 +236,15 @@ class Fit:
         if self.ema is not None:
             tensors["ema"] = self.ema
         state = {"progress": asdict(self.progress), "batches": self.task.batches.state(), "facts": self.facts}
-        self.run.checkpoints.save(Checkpoint(self.progress.step, tensors, state))
+        self.run.checkpoints.save(Checkpoint(self.progress.step, tensors, state), scheduled=scheduled)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         load_weights(self.model, checkpoint.tensors["weights"])
         self.optimizer.load(checkpoint.tensors["optimizer"])
         if self.ema is not None:
-            self.ema = {n: checkpoint.tensors["ema"][n].to(self.device) for n in self.ema}
-        self.progress = Progress(**checkpoint.state["progress"])
+            saved = checkpoint.tensors.get("ema", checkpoint.tensors["weights"])  # it may have been switched on since
+            self.ema = {n: saved[n].to(self.device) for n in self.ema}
+        self.progress = Progress(**checkpoint.state["progress"] | {"finished": False})
         self.task.batches.restore(checkpoint.state["batches"])
 
     def _tell(self, event: Event) -> None:
@@ -288,5 +290,6 @@ def _explain_memory(error: Exception, config: TrainConfig) -> Exception:
     half = max(8, config.batch_tokens // 2)
     return UserError(
         f"out of memory with train.batch_tokens = {config.batch_tokens}; try batch_tokens={half} "
-        f"accumulate={config.accumulate * 2}, which trains the same in less memory (or a smaller model)"
+        f"accumulate={config.accumulate * 2}, which trains the same in less memory (with --resume --force to go on), "
+        "or a smaller model"
     )

@@ -48,9 +48,9 @@ class Optimizer:
         decayed = [p for p in rest if p.ndim >= 2]
         groups = [{"params": decayed, "weight_decay": decay}, {"params": plain, "weight_decay": 0.0}]
         adam = torch.optim.AdamW(
-            [g for g in groups if g["params"]], lr=config.lr, betas=config.betas, eps=config.eps, fused=True
+            [g for g in groups if g["params"]], lr=config.peak, betas=config.betas, eps=config.eps, fused=True
         )
-        self.parts.append((config.lr, adam))
+        self.parts.append((config.peak, adam))
 
     def step(self, step: int) -> float:
         """One update at the schedule's rate; gives the learning rate back."""
@@ -59,7 +59,7 @@ class Optimizer:
             for group in part.param_groups:
                 group["lr"] = peak * factor
             part.step()
-        return self.config.lr * factor
+        return self.config.peak * factor
 
     def state(self) -> dict[str, Tensor]:
         """Everything the optimizers remember, as `what/parameter` tensors."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import heapq
+import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from regard.data.cache import TokenCache, fingerprint
 from regard.data.formats import Report, read_pairs
 from regard.data.sets import resolve
 from regard.errors import UserError
+from regard.files import write_text
 from regard.tasks.translation import Translation
 from regard.text import Tokenizer
 from regard.training.run import Run
@@ -88,6 +90,9 @@ def prepare(
     threshold = -1
     if not dev:
         threshold, dev = _hold_out(corpus)
+        first, second = recipe.data.keys
+        lines = [json.dumps({first: source, second: target}, ensure_ascii=False) + "\n" for source, target in dev]
+        write_text(run.held_out_path, "".join(lines))
         tell({"event": "prepare", "text": f"no dev set given: {len(dev)} training pairs are held out"})
     source, target = _tokenizers(recipe, run, corpus, threshold, tell, tokenizers)
     cache = _cache(recipe, run, corpus, threshold, source, target, tell)
@@ -155,6 +160,8 @@ def _cache(
         "tokenizers": [source.checksum, target.checksum],
         "max_length": longest,
         "max_chars": recipe.data.max_chars,
+        "skip_bad": recipe.data.skip_bad,
+        "held_out": threshold,
     }
     if folder.exists():
         cache = TokenCache.open(folder)

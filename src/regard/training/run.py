@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.errors import UserError
-from regard.files import write_text
+from regard.files import disk_errors, write_text
 from regard.training.checkpoint import Checkpoints
 
 
 class Run:
-    """runs/NAME: recipe.toml, log.jsonl, curves.svg, data/, tokenizers, checkpoints/, model/."""
+    """runs/NAME: recipe.toml, log.jsonl, curves.svg, dev.jsonl, tokenizers, tokens/, checkpoints/, model/."""
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
         self.folder = folder
@@ -22,6 +22,7 @@ class Run:
         self.log_path = folder / "log.jsonl"
         self.model_path = folder / "model"
         self.recipe_path = folder / "recipe.toml"
+        self.held_out_path = folder / "dev.jsonl"
         self._log: IO[str] | None = None
 
     @property
@@ -53,8 +54,9 @@ class Run:
     def log(self, event: dict[str, Any]) -> None:
         if self._log is None:
             self._log = self.log_path.open("a", encoding="utf-8")
-        self._log.write(json.dumps(event, ensure_ascii=False) + "\n")
-        self._log.flush()
+        with disk_errors(self.log_path):
+            self._log.write(json.dumps(event, ensure_ascii=False) + "\n")
+            self._log.flush()
 
     def events(self) -> list[dict[str, Any]]:
         """What was logged so far; a last line cut off by a kill is passed over."""
@@ -70,6 +72,8 @@ class Run:
 
     def forget_after(self, step: int) -> None:
         """Drops log lines of steps that will be done again."""
+        if not self.log_path.exists():
+            return
         kept = [event for event in self.events() if event.get("step", 0) <= step]
         if self._log is not None:
             self._log.close()

@@ -23,7 +23,7 @@ from regard.training.prepare import Pairs, absolute_paths, prepare, training_cor
 from regard.training.run import Run
 from regard.training.signals import Stop
 
-# Keys that may differ when a run is resumed: they do not change what the next update does.
+# Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
 FREE |= {"validation_pairs", "samples", "threads", "device"}
 
@@ -56,6 +56,8 @@ def train(
         sweep(run.folder)
         if run.begun and not resume:
             raise UserError(f"{out} holds a run already; go on with --resume, or choose another folder with --out")
+        if run.begun and start_from is not None and run.checkpoints.steps():
+            raise UserError(f"{out} goes on from its own weights; leave out --from")
         session = _Session(recipe, run, stop, callbacks, pairs, dev, base, start_from)
         return session.resumed(step, force) if resume and run.begun else session.begun()
 
@@ -80,6 +82,10 @@ class _Session:
         self.facts: dict[str, Any]
 
     def begun(self) -> Bundle:
+        """From the first step. What an earlier start left behind without a checkpoint is made anew."""
+        for left in self.run.folder.glob("tokenizer*.json"):
+            left.unlink()
+        self.run.forget_after(-1)
         with self.stop.interruptible():
             self._prepare()
         write_text(self.run.recipe_path, self.recipe.to_toml())
@@ -102,6 +108,7 @@ class _Session:
             self._refuse_changes(checkpoint)
         with self.stop.interruptible():
             self._prepare()
+        self.facts["licences"] = checkpoint.state["facts"].get("licences", [])
         write_text(self.run.recipe_path, self.recipe.to_toml())
         self._warn_of_environment(checkpoint)
         for later in [s for s in self.run.checkpoints.steps() if s > checkpoint.step]:
@@ -112,7 +119,9 @@ class _Session:
     def _complete(self, checkpoint: Checkpoint) -> bool:
         """Everything was done, the final model too, and no more steps are asked for."""
         progress = Progress(**checkpoint.state["progress"])
-        if not progress.finished or (progress.step < self.recipe.train.steps and not self.recipe.train.patience):
+        config = self.recipe.train
+        enough = progress.step >= config.steps or 0 < config.patience <= progress.without_gain
+        if not progress.finished or not enough:
             return False
         try:
             return bool(load_bundle(self.run.model_path).training.get("finished"))
@@ -124,6 +133,7 @@ class _Session:
         corpus = training_corpus(self.recipe, self.pairs)
         self.task, self.facts = prepare(self.recipe, self.run, corpus, self._tell, self.dev, given)
         self.facts["environment"] = environment()
+        self.facts["licences"] = self.parent.licences if self.parent else []
 
     def _fit(self, checkpoint: Checkpoint | None = None) -> Fit:
         torch.manual_seed(mixed(self.recipe.seed, 0))
@@ -142,9 +152,11 @@ class _Session:
             on_best=self._save_best,
             stop=self.stop,
         )
+        self.fit = fit
         if checkpoint is not None:
             fit.restore(checkpoint)
-        self.fit = fit
+        elif self.parent is not None:
+            fit.save(scheduled=False)  # from here on the run does not need the model it began from
         self._tell(
             {
                 "event": "begin",
@@ -176,7 +188,7 @@ class _Session:
     def _final_weights(self, fit: Fit) -> dict[str, Tensor]:
         config, checkpoints = self.recipe.train, self.run.checkpoints
         if config.average:
-            steps = checkpoints.steps()[-config.average :]
+            steps = checkpoints.scheduled()[-config.average :]
             return average([checkpoints.weights(s) for s in steps])
         if config.final == "best" and fit.progress.best_step:
             return {n: p.detach() for n, p in load_bundle(self.run.model_path).model.named_parameters()}
@@ -198,16 +210,17 @@ class _Session:
 
     def _bundle(self, model: Transformer, progress: Progress) -> Bundle:
         recipe = self.recipe
-        training = {
+        training: dict[str, Any] = {
             "steps": progress.step,
+            "best_step": progress.best_step,
             "target_tokens": progress.tokens,
             "seconds": round(progress.seconds, 1),
             "pairs": self.facts["pairs"],
             "recipe": recipe.model_dump(mode="json", exclude_none=True),
         }
-        licences = [recipe.data.licence] if recipe.data.licence else []
-        if self.parent is not None:
-            licences += [text for text in self.parent.licences if text not in licences]
+        if not recipe.data.dev and self.run.held_out_path.exists():
+            training["recipe"]["data"]["dev"] = [str(self.run.held_out_path.absolute())]
+        licences = list(dict.fromkeys(filter(None, [recipe.data.licence, *self.facts["licences"]])))
         return Bundle(
             model,
             self.task.source,
@@ -260,10 +273,14 @@ def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
 def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     """The recipe with the shape and languages of the model to go on from."""
     config = parent.model.config.model_dump(mode="json", exclude={"source_vocabulary", "target_vocabulary"})
-    model = {"name": parent.name, **config}
+    dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout")}
+    model = {"name": parent.name, **config, **dropouts}
     shared = parent.source.checksum == parent.target.checksum
     tokenizer = recipe.tokenizer.model_copy(update={"kind": parent.source.kind, "shared": shared})
-    changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer})
+    unnamed = {"source": parent.languages[0]} if recipe.data.source == "source" else {}
+    unnamed |= {"target": parent.languages[1]} if recipe.data.target == "target" else {}
+    data = recipe.data.model_copy(update=unnamed)
+    changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer, "data": data})
     return make_recipe(changed.model_dump(exclude_none=True))  # checked again: the shape is another
 
 

@@ -49,8 +49,9 @@ def _count(
 ) -> None:
     sources = [source.encode(s.source) for s in sentences]
     targets = [target.encode(s.target) for s in sentences]
-    padded, lengths = pad([[*ids, EOS] for ids in sources])
-    decoder_input, _ = pad([[BOS, *ids] for ids in targets])
+    device = model.output.device
+    padded, lengths = pad([[*ids, EOS] for ids in sources], device)
+    decoder_input, _ = pad([[BOS, *ids] for ids in targets], device)
     with record(model) as trace:
         model(padded, lengths, decoder_input)
     for row, sentence in enumerate(sentences):
