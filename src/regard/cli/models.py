@@ -1,6 +1,7 @@
 """`regard models`: the networks there are, with their sizes and parameter counts."""
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +27,7 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             row["model"], row["size"], f"{row['vocabulary']:,}", f"{row['parameters']:,}", f"{row['closed_form']:,}",
             published, layers, str(config["d_model"]), str(config["heads"]),
         )  # fmt: skip
-    Console(highlight=False).print(shown)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(shown)
 
 
 def table() -> list[dict[str, Any]]:

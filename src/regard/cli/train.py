@@ -1,5 +1,6 @@
 """`regard train`: from a recipe, or straight from files of sentence pairs, to a scored model."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,4 +105,4 @@ def _print_keys() -> None:
     table = Table("key", "type", "default", "what it says", box=None, pad_edge=False)
     for key, kind, default, text in describe():
         table.add_row(escape(key), escape(kind), escape(default), escape(text))
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
