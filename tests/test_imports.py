@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "bundle": {"__version__", "card", "decode", "errors", "files", "models", "text"},
     # learning
     "tasks": {"config", "data", "decode", "errors", "models", "nn", "text"},
-    "training": {"bundle", "config", "data", "errors", "files", "models", "tasks", "text"},
+    "training": {"bundle", "config", "data", "errors", "files", "models", "nn", "tasks", "text"},
     # what people use
     "api": {"bundle", "config", "decode", "errors", "training"},
     "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},

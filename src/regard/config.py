@@ -81,6 +81,7 @@ class TrainConfig(Section):
     device: str = Field("auto", description="auto, cpu, cuda, or cuda:N")
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto takes bfloat16 on CUDA alone")
     threads: int = Field(0, ge=0, description="CPU threads; 0 takes all cores")
+    parts: int = Field(0, ge=0, description="a batch is computed in so many parts side by side; 0 takes one a core")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

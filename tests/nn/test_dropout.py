@@ -62,7 +62,7 @@ def test_every_byte_of_every_lane_is_uniform() -> None:
 
 def test_the_check_above_would_notice_a_missing_sign_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = torch.Tensor.random_
-    monkeypatch.setattr(torch.Tensor, "random_", lambda self, *bounds: plain(self))
+    monkeypatch.setattr(torch.Tensor, "random_", lambda self, *bounds, **options: plain(self))
     with pytest.raises(AssertionError, match="never comes up"):
         check_every_lane()
 

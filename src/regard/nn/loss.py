@@ -44,16 +44,23 @@ class _Chunked(torch.autograd.Function):
         loss = torch.zeros((), dtype=torch.float64)
         nll = torch.zeros((), dtype=torch.float64)
         rows = max(1, CHUNK_ELEMENTS // vocabulary)
+        buffer = hidden.new_empty(min(rows, hidden.size(0)), vocabulary)
         for start in range(0, hidden.size(0), rows):
             h, y = hidden[start : start + rows], target[start : start + rows, None]
-            logits = F.linear(h, weight, bias)  # n V
+            logits = torch.mm(h, weight.t(), out=buffer[: h.size(0)])  # n V
+            if bias is not None:
+                logits += bias
             picked = logits.gather(1, y)
-            total = logits.logsumexp(1, keepdim=True)
-            nll += (total - picked).sum()
-            loss += (total - (1 - smoothing) * picked).sum() - smoothing / vocabulary * logits.sum()
+            mean = logits.mean(1, keepdim=True)
+            top = logits.amax(1, keepdim=True)
+            p = logits.sub_(top).exp_()  # in place: from here on it holds the softmax
+            total = p.sum(1, keepdim=True)
+            normaliser = total.log() + top
+            nll += (normaliser - picked).sum()
+            loss += (normaliser - (1 - smoothing) * picked - smoothing * mean).sum()
             if d_hidden is None or d_weight is None:
                 continue
-            p = logits.sub_(total).exp_()  # the gradient: softmax - smoothed one-hot
+            p.div_(total)  # the gradient: softmax - smoothed one-hot
             if smoothing:
                 p.sub_(smoothing / vocabulary)
             p.scatter_add_(1, y, torch.full_like(picked, smoothing - 1))

@@ -61,8 +61,8 @@ class Rotary(nn.Module):
 
     def _fill(self, length: int, width: int) -> None:
         angles = _angles(length, width)
-        self.register_buffer("cos", angles.cos().float(), persistent=False)
         self.register_buffer("sin", angles.sin().float(), persistent=False)
+        self.register_buffer("cos", angles.cos().float(), persistent=False)  # last: other threads ask for its length
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.size(2)

@@ -1,5 +1,6 @@
 """What the training loop asks of a task; it knows nothing else of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,6 +33,9 @@ class Batch(Protocol):
         """Items whose losses are summed."""
 
     def to(self, device: torch.device) -> Any: ...
+
+    def cut(self, parts: int) -> "Sequence[Batch]":
+        """Its rows in at most so many batches of like size, in order."""
 
 
 class Stream(Protocol):

@@ -53,6 +53,22 @@ class Batch:
         lengths = None if self.lengths is None else self.lengths.to(device)
         return Batch(self.source.to(device), lengths, self.target_in.to(device), self.target_out.to(device), self.count)
 
+    def cut(self, parts: int) -> "list[Batch]":
+        """The rows in at most so many batches of like size, in order. They keep the padding of the whole."""
+        size = len(self.source)
+        parts = min(parts, size)
+        cuts = [slice(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
+        return [
+            Batch(
+                self.source[rows],
+                None if self.lengths is None else self.lengths[rows],
+                self.target_in[rows],
+                self.target_out[rows],
+                int((self.target_out[rows] != PAD).sum()),
+            )
+            for rows in cuts
+        ]
+
 
 def _pad(sequences: Sequence[NDArray[Any]], last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     lengths = np.array([len(s) + 1 for s in sequences], dtype=np.int64)

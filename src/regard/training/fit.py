@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from regard.config import TrainConfig
 from regard.errors import UserError
+from regard.nn.dropout import drawing
 from regard.tasks.task import Task
 from regard.training.checkpoint import Checkpoint
 from regard.training.optim import Optimizer
 from regard.training.run import Run
 from regard.training.signals import Stop, Stopped
+from regard.training.workers import Workers
 
 Event = dict[str, Any]
 Callback = Callable[[Event], None]
@@ -70,6 +72,7 @@ class Fit:
         self.device, self.autocast = choose_device(config)
         self.model: nn.Module = model.to(self.device)
         self.optimizer = Optimizer(model, config, d_model)
+        self.workers = Workers(config.parts)
         self.facts = facts
         self.callbacks, self.on_best = callbacks, on_best
         self.stop = stop or Stop()
@@ -105,6 +108,8 @@ class Fit:
             raise
         except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
             raise _explain_memory(error, config) from error
+        finally:
+            self.workers.close()
 
     def _update(self) -> None:
         """One update from `accumulate` batches; every random draw depends on the seed, the step and the batch alone."""
@@ -114,13 +119,13 @@ class Fit:
         count = sum(batch.count for batch in batches)
         self.model.train()
         total, nll = 0.0, 0.0
-        for part, batch in enumerate(batches):
-            torch.manual_seed(mixed(self.seed, step, part))
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-                loss = self.task.loss(self.model, batch.to(self.device))
-            (loss.total / count).backward()  # type: ignore[no-untyped-call]
-            total += float(loss.total.detach())
-            nll += float(loss.metrics.get("nll", loss.total).detach())
+        for number, batch in enumerate(batches):
+            parts = batch.cut(max(1, config.parts))
+            seeds = [mixed(self.seed, step, number, part) for part in range(len(parts))]
+            work = [(part, count, seed) for part, seed in zip(parts, seeds, strict=True)]
+            for gradient, part_total, part_nll in self.workers.map(self._gradient, work):
+                total, nll = total + part_total, nll + part_nll
+                self._add(gradient)
         norm = self._clip()
         if math.isfinite(total) and math.isfinite(norm):
             lr = self.optimizer.step(step)
@@ -145,6 +150,21 @@ class Fit:
             )
         if step % config.log_every == 0 or step == config.steps:
             self._log_line(lr, norm)
+
+    def _gradient(self, work: tuple[Any, int, int]) -> tuple[tuple[Tensor | None, ...], float, float]:
+        """Of one part of a batch: the gradient of its loss over the update's count, and its sums of loss and nll."""
+        batch, count, seed = work
+        draws = torch.Generator(self.device).manual_seed(seed)
+        with drawing(draws), torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+            loss = self.task.loss(self.model, batch.to(self.device))
+        gradient = torch.autograd.grad(loss.total / count, list(self.model.parameters()), allow_unused=True)
+        nll = loss.metrics.get("nll", loss.total)
+        return gradient, float(loss.total.detach()), float(nll.detach())
+
+    def _add(self, gradient: tuple[Tensor | None, ...]) -> None:
+        for parameter, more in zip(self.model.parameters(), gradient, strict=True):
+            if more is not None:
+                parameter.grad = more if parameter.grad is None else parameter.grad + more
 
     def _clip(self) -> float:
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]

@@ -17,11 +17,12 @@ from regard.tasks.scores import score
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
-from regard.training.fit import Callback, Event, Fit, Progress, load_weights, mixed
+from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed
 from regard.training.memory import keep_freed_memory
 from regard.training.prepare import Pairs, absolute_paths, prepare, training_corpus
 from regard.training.run import Run
 from regard.training.signals import Stop
+from regard.training.workers import parts_for
 
 # Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
@@ -86,6 +87,7 @@ class _Session:
         for left in self.run.folder.glob("tokenizer*.json"):
             left.unlink()
         self.run.forget_after(-1)
+        self._settle_parts()
         with self.stop.interruptible():
             self._prepare()
         write_text(self.run.recipe_path, self.recipe.to_toml())
@@ -99,6 +101,7 @@ class _Session:
             self._tell({"event": "finished", "step": checkpoint.step})
             return load_bundle(self.run.model_path)
         self.saved = load_recipe(self.run.recipe_path)
+        self._settle_parts(self.saved.train.parts)
         if self.saved.train.optimizer != self.recipe.train.optimizer or self.saved.shape() != self.recipe.shape():
             raise UserError(
                 f"{self.run.folder} was trained with another optimizer or model, whose state does not fit; "
@@ -115,6 +118,14 @@ class _Session:
             self.run.checkpoints.remove(later)
         self.run.forget_after(checkpoint.step)
         return self._finish(self._fit(checkpoint))
+
+    def _settle_parts(self, parts: int = 0) -> None:
+        """A number of parts for good, so that a run goes on the same on a machine with other cores."""
+        config = self.recipe.train
+        device, _ = choose_device(config)
+        fitting = parts_for(config.batch_tokens, torch.get_num_threads()) if device.type == "cpu" else 1
+        settled = config.model_copy(update={"parts": config.parts or parts or fitting})
+        self.recipe = self.recipe.model_copy(update={"train": settled})
 
     def _complete(self, checkpoint: Checkpoint) -> bool:
         """Everything was done, the final model too, and no more steps are asked for."""

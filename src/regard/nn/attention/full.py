@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from regard.nn.attention.mask import Mask
 from regard.nn.attention.multihead import Kernel
+from regard.nn.dropout import keep_mask
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
@@ -28,12 +29,13 @@ class Full(Kernel):
     can = frozenset({"causal", "cross", "cache", "dropout"})
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
-        square = q.size(-2) == k.size(-2)
-        if mask.lengths is None and mask.causal and square:
-            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=q.size(-2) > 1)
+        if self.training and self.dropout > 0:  # the fused kernel has no dropout on a CPU
+            weights = self.weights(q, k, mask)
+            return (weights * keep_mask(weights, self.dropout)) @ v
+        if mask.lengths is None and mask.causal and q.size(-2) == k.size(-2):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=q.size(-2) > 1)
         allowed = mask.allowed(q.size(-2), k.size(-2), q.device)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         return attend(q, k, k, mask)[1]

@@ -1,0 +1,57 @@
+"""A batch's gradient in parts, side by side: each part runs on one core from its first layer to its last.
+
+Two cores that share every operation wait for each other thousands of times in an update; two that share the batch
+meet once. The parts are summed in order, so the result depends on how many there are, not on how many cores do them.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+LEAST = 1024  # tokens of a part; smaller ones cost more than they gain
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def parts_for(batch_tokens: int, threads: int) -> int:
+    """How many parts are worth it."""
+    return max(1, min(threads, batch_tokens // LEAST))
+
+
+class Workers:
+    """Threads that share PyTorch's threads among them; with one part everything stays in the calling thread."""
+
+    def __init__(self, parts: int) -> None:
+        threads = torch.get_num_threads()
+        self.count = min(parts, threads)
+        self._pool: ThreadPoolExecutor | None = None
+        if self.count > 1:
+            ready = threading.Barrier(self.count)  # every thread is there before the first part comes
+
+            def begin() -> None:
+                torch.get_num_threads()  # a thread's first question sets it to the process's number
+                torch.set_num_threads(threads // self.count)
+                ready.wait()
+
+            self._pool = ThreadPoolExecutor(self.count, "regard-part")
+            for started in [self._pool.submit(begin) for _ in range(self.count)]:
+                started.result()
+            torch.set_num_threads(threads)  # new threads take what was set last, in whichever thread
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """The results in the order of the items; the first error, once all have ended."""
+        if self._pool is None or len(items) == 1:
+            return [work(item) for item in items]
+        running = [self._pool.submit(work, item) for item in items]
+        errors = [error for one in running if (error := one.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return [one.result() for one in running]
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
