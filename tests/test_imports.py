@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "card": set(),
     "nn": set(),  # torch alone
     "files": {"errors"},
+    "device": {"errors"},
     # text and data
     "text": {"errors", "files"},
     "data": {"errors", "files", "text"},
@@ -31,9 +32,9 @@ ALLOWED: dict[str, set[str]] = {
     "bundle": {"__version__", "card", "decode", "errors", "files", "models", "text"},
     # learning
     "tasks": {"config", "data", "decode", "errors", "models", "nn", "text"},
-    "training": {"bundle", "config", "data", "errors", "files", "models", "nn", "tasks", "text"},
+    "training": {"bundle", "config", "data", "device", "errors", "files", "models", "nn", "tasks", "text"},
     # what people use
-    "api": {"bundle", "config", "decode", "errors", "training"},
+    "api": {"bundle", "config", "decode", "device", "errors", "training"},
     "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
     "demo": {"api", "config", "data", "errors", "files", "tasks", "training", "view"},
     "cli": {

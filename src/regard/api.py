@@ -11,6 +11,7 @@ from regard.bundle import Bundle, load_bundle
 from regard.config import Recipe, default_recipe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
 from regard.decode.translator import WINDOW, Translation, Translator
+from regard.device import find_device
 from regard.errors import UserError
 from regard.training import session
 from regard.training.fit import Callback
@@ -72,12 +73,15 @@ class Model:
             raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
 
 
-def load(path: PathLike | Sequence[PathLike]) -> Model:
-    """Loads a bundle or a run's folder; several paths make an ensemble."""
+def load(path: PathLike | Sequence[PathLike], *, device: str = "auto") -> Model:
+    """Loads a bundle or a run's folder; several paths make an ensemble. device: auto, cpu, cuda or cuda:N."""
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise UserError("no model was given")
-    return Model([load_bundle(Path(p)) for p in paths])
+    where, bundles = find_device(device), [load_bundle(Path(p)) for p in paths]
+    for bundle in bundles:
+        bundle.model.to(where)
+    return Model(bundles)
 
 
 def train(

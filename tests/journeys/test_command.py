@@ -107,6 +107,16 @@ def test_evaluate_against_a_file_tests_the_difference(model: Path, tmp_path: Pat
     assert comparison["p_value"] < 0.05
 
 
+def test_evaluate_says_what_it_left_out(model: Path, tmp_path: Path) -> None:
+    pairs = make_pairs()[200:]
+    write_tsv(tmp_path / "dev.tsv", [*pairs[:3], ("", "nada"), *pairs[3:]])
+    done = regard("evaluate", model, tmp_path / "dev.tsv", "--with", model)
+    assert f"{len(pairs)} pairs; dropped 1 with an empty side" in done.stdout.decode()
+    (tmp_path / "theirs.txt").write_text("x\n" * (len(pairs) + 1))
+    done = regard("evaluate", model, tmp_path / "dev.tsv", "--against", tmp_path / "theirs.txt")
+    assert_one_line(done, f"theirs.txt has {len(pairs) + 1} lines", "dropped 1 with an empty side")
+
+
 def test_average_makes_a_model_of_a_runs_checkpoints(model: Path, tmp_path: Path) -> None:
     done = regard("average", model, "--last", 2, "--out", tmp_path / "mean")
     assert done.returncode == 0, done.stderr

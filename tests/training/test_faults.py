@@ -245,15 +245,15 @@ def test_7_a_stop_between_scheduled_checkpoints_leaves_the_average_as_it_was(tmp
 def test_7_a_signal_in_validation_never_saves_the_average_as_the_weights(
     tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.tasks.translation import Translation
+    from regard.tasks.translation import TranslationTask
 
-    real = Translation.evaluate
+    real = TranslationTask.evaluate
 
     def evaluate(task: Any, model: Any) -> Any:
         signal.raise_signal(signal.SIGTERM)
         return real(task, model)
 
-    monkeypatch.setattr(Translation, "evaluate", evaluate)
+    monkeypatch.setattr(TranslationTask, "evaluate", evaluate)
     with pytest.raises(Stopped):
         run(pairs, tmp_path / "stopped", ema=0.9)
     monkeypatch.undo()
@@ -290,11 +290,22 @@ def test_a_run_that_ended_by_its_steps_can_be_made_longer(tmp_path: Path, pairs:
     assert max(_steps(tmp_path)) == 15
 
 
+@pytest.mark.parametrize(("schedule", "warned"), [("linear", True), ("inverse_sqrt", False)])
+def test_other_steps_change_a_schedule_that_ends_with_them(
+    tmp_path: Path, pairs: Pairs, schedule: str, warned: bool
+) -> None:
+    run(pairs, tmp_path, schedule=schedule)
+    told: list[Event] = []
+    run(pairs, tmp_path, told.append, schedule=schedule, steps=15, resume=True)
+    warnings = [e["text"] for e in told if e["event"] == "warning"]
+    assert any("the linear schedule" in text for text in warnings) == warned
+
+
 @pytest.mark.parametrize("phase", ["prepare", "validate", "finish"])
 def test_7_a_signal_in_other_phases_loses_nothing(
     tmp_path: Path, pairs: Pairs, phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.tasks.translation import Translation
+    from regard.tasks.translation import TranslationTask
     from regard.training import session
 
     fired = False
@@ -308,7 +319,7 @@ def test_7_a_signal_in_other_phases_loses_nothing(
 
     owner, name = {
         "prepare": (session, "prepare"),
-        "validate": (Translation, "evaluate"),
+        "validate": (TranslationTask, "evaluate"),
         "finish": (session, "score"),
     }[phase]
     real = getattr(owner, name)
@@ -352,10 +363,10 @@ class Poisoned:
     """Makes the loss of some steps NaN."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
-        from regard.tasks.translation import Translation
+        from regard.tasks.translation import TranslationTask
 
         self.calls = 0
-        real = Translation.loss
+        real = TranslationTask.loss
 
         def loss(task: Any, model: Any, batch: Any) -> Any:
             self.calls += 1
@@ -364,7 +375,7 @@ class Poisoned:
                 return type(found)(found.total * float("nan"), found.count, found.metrics)
             return found
 
-        monkeypatch.setattr(Translation, "loss", loss)
+        monkeypatch.setattr(TranslationTask, "loss", loss)
 
 
 def test_9_a_nan_loss_is_skipped_and_counted(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,33 +399,34 @@ def test_9_several_nan_losses_in_a_row_stop_the_run(
 
 
 def test_9_a_nan_is_never_the_best(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.tasks.translation import Translation
+    from regard.tasks.translation import TranslationTask
 
     values = iter([float("nan"), 3.0, float("nan"), 9.0])
-    monkeypatch.setattr(Translation, "dev_loss", lambda task, model: next(values))
+    monkeypatch.setattr(TranslationTask, "dev_loss", lambda task, model: next(values))
     run(pairs, tmp_path, metric="loss", validate_every=3)
     validations = [e for e in _log(tmp_path) if e["event"] == "validate"]
     assert [e["best"] for e in validations] == [False, True, False, False]
+    assert [e["loss"] for e in validations] == [None, 3.0, None, 9.0]  # JSON has no NaN
 
 
 def test_10_out_of_memory_gives_advice(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.tasks.translation import Translation
+    from regard.tasks.translation import TranslationTask
 
     def hungry(task: Any, model: Any, batch: Any) -> Any:
         return torch.empty(1 << 46)
 
-    monkeypatch.setattr(Translation, "loss", hungry)
+    monkeypatch.setattr(TranslationTask, "loss", hungry)
     with pytest.raises(UserError, match="batch_tokens=128 accumulate=2"):
         run(pairs, tmp_path)
 
 
 def test_10_other_errors_are_not_taken_for_it(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.tasks.translation import Translation
+    from regard.tasks.translation import TranslationTask
 
     def broken(task: Any, model: Any, batch: Any) -> Any:
         raise RuntimeError("shapes do not fit")
 
-    monkeypatch.setattr(Translation, "loss", broken)
+    monkeypatch.setattr(TranslationTask, "loss", broken)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         run(pairs, tmp_path)
 
@@ -466,6 +478,7 @@ def stopped(tmp_path: Path, pairs: Pairs) -> Path:
     ("change", "told"),
     [
         ({"batch_tokens": 128}, r"train\.batch_tokens was 256, now 128"),
+        ({"batch_tokens": 4096}, r"train\.batch_tokens was 256, now 4096"),  # no batch has the number it stood at
         ({"accumulate": 2}, r"train\.accumulate was 1, now 2"),
         ({"lr": 0.5}, r"train\.lr was 0\.003, now 0\.5"),
     ],

@@ -11,6 +11,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.api import Model
+    from regard.data.formats import Report
 
 
 def evaluate(
@@ -22,25 +23,29 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Another model, or a file with its translations: adds a paired test.")
     ] = None,
+    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="A further model to average with.")] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Alpha of the paper's length penalty.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translations here.")] = None,
     tokenize: Annotated[str | None, typer.Option(help="sacreBLEU's tokenizer: 13a, none, intl, char, zh.")] = None,
     lowercase: Annotated[bool | None, typer.Option("--lowercase/--cased", help="Without regard to case.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score a model: BLEU, chrF++ and TER by sacreBLEU, with 95 % intervals and signatures."""
     from regard.api import load
     from regard.config import make_recipe
+    from regard.data.formats import Report
     from regard.files import write_text
-    from regard.tasks.scores import compare, score
+    from regard.tasks.scores import ALL, compare, score
     from regard.training.prepare import small_set
 
     options = decode_options(beam=beam, length_penalty=length_penalty)
-    system = load(model)
+    system = load([model, *(ensemble or [])], device=device)
     recipe = make_recipe(system.bundle.training.get("recipe", {}))
     chosen, name = ([str(f) for f in files], " ".join(map(str, files))) if files else _own_set(system, model)
-    pairs = small_set(recipe, chosen)
+    report = Report()
+    pairs = small_set(recipe, chosen, report)
     if not pairs:
         raise UserError(f"there are no pairs in {name}")
     changes: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase}
@@ -51,20 +56,21 @@ def evaluate(
     outputs = system.translator.translate(sources, system.options(**options))
     if output is not None:
         write_text(output, "".join(text.replace("\n", " ") + "\n" for text in outputs))
-    scores = score(outputs, references, config, names=("BLEU", "chrF++", "TER"), intervals=True)
+    scores = score(outputs, references, config, names=ALL, intervals=True)
     comparisons = []
     if against is not None:
-        comparisons = compare(outputs, _theirs(against, sources, options), references, config)
+        comparisons = compare(outputs, _theirs(against, report, sources, options, device), references, config)
     if as_json:
         found = {
             "set": name,
             "pairs": len(pairs),
+            "dropped": report.dropped,
             "scores": {metric: s.to_dict() for metric, s in scores.items()},
             "against": [c.to_dict() for c in comparisons],
         }
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    print(f"{model} on {name}: {len(pairs):,} pairs")
+    print(f"{' + '.join(map(str, [model, *(ensemble or [])]))} on {name}: {report}")
     for value in scores.values():
         print(f"  {value!s:<24} {value.signature}")
     if comparisons:
@@ -81,13 +87,18 @@ def _own_set(system: "Model", model: Path) -> tuple[list[str], str]:
     raise UserError(f"{model} names no test or dev set; give the files to score on")
 
 
-def _theirs(path: Path, sources: list[str], options: dict[str, Any]) -> list[str]:
+def _theirs(path: Path, report: "Report", sources: list[str], options: dict[str, Any], device: str) -> list[str]:
     from regard.api import load
     from regard.data.formats import read_lines
 
     if path.is_dir():
-        other = load(path)
+        other = load(path, device=device)
         return other.translator.translate(sources, other.options(**options))
     if not path.is_file():
         raise UserError(f"there is no model and no file {path} to compare with")
-    return list(read_lines(path))
+    lines = list(read_lines(path))
+    if len(lines) != len(sources):
+        raise UserError(
+            f"{path} has {len(lines):,} lines, the set {report}; the translations must be of just these pairs, in order"
+        )
+    return lines

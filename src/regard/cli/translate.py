@@ -34,6 +34,7 @@ def translate(
     top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sample from this much of the mass.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of sampling.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     json_lines: Annotated[bool, typer.Option("--json", help="JSON lines with scores and alternatives.")] = False,
 ) -> None:
     """Translate text, one line at a time in, one line out.
@@ -54,7 +55,7 @@ def translate(
             raise UserError(f"there is no file {path}")
     if output is not None and any(output.resolve() == path.resolve() for path in paths):
         raise UserError(f"{output} is also the input; choose another file to write to")
-    translator = load([model, *(ensemble or [])])
+    translator = load([model, *(ensemble or [])], device=device)
     translator.options(**options)  # a wrong option is told before anything is read
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.showwarning = _warn

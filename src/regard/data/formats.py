@@ -46,9 +46,12 @@ class Report:
         if len(places) < 5:
             places.append(where)
 
+    @property
+    def dropped(self) -> dict[str, int]:
+        return {"with an empty side": self.empty, "too long": self.too_long, "unreadable": self.bad}
+
     def __str__(self) -> str:
-        dropped = {"with an empty side": self.empty, "too long": self.too_long, "unreadable": self.bad}
-        parts = [f"{count:,} {what}" for what, count in dropped.items() if count]
+        parts = [f"{count:,} {what}" for what, count in self.dropped.items() if count]
         return f"{self.pairs:,} pairs" + (f"; dropped {', '.join(parts)}" if parts else "")
 
 

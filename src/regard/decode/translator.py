@@ -19,6 +19,10 @@ from regard.text import EOS, PAD, Tokenizer
 # Together the matches are the whole text.
 SENTENCE = re.compile(r".+?(?:[.!?…][\"'»”’)\]]*\s+|[。！？][」』”’）]*|\Z)", re.DOTALL)
 WORD = re.compile(r"\S+\s*|\s+")
+# The end of a text in Thai, Lao, Burmese, Khmer, kana, Han, or with their full-width punctuation.
+UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff01-\uff60\U00020000-\U0003ffff]\Z"
+)
 WINDOW = 512  # lines sorted by length and decoded together while streaming
 PART = 1_000_000_007  # between the numbers of two parts of one text
 
@@ -158,12 +162,21 @@ class Translator:
         joined = []
         for rank in range(min(len(group) for group in pieces)):
             chosen = [group[rank] for group in pieces]
-            text = " ".join(self.target.decode(list(h.tokens)) for h in chosen)
+            text = _joined([self.target.decode(list(h.tokens)) for h in chosen])
             length = sum(len(h.tokens) + 1 for h in chosen)
             log_prob = sum(h.log_prob for h in chosen)
             score = sum(h.score for h in chosen) / len(chosen)
             joined.append(Translation(text, score, float(torch.tensor(log_prob / length).exp())))
         return joined
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Parts with a space between, but not after a script that is written without (Chinese, Japanese, Thai)."""
+    text = ""
+    for part in filter(None, parts):
+        gap = "" if not text or UNSPACED.search(text) else " "
+        text += gap + part
+    return text
 
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:

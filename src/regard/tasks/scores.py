@@ -12,6 +12,7 @@ from regard.config import ScoreConfig
 from regard.errors import UserError
 
 RESAMPLES = 1000
+ALL = ("BLEU", "chrF++", "TER")
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,10 @@ class Comparison:
 def compare(
     ours: Sequence[str], theirs: Sequence[str], references: Sequence[str], config: ScoreConfig
 ) -> list[Comparison]:
-    """The paired bootstrap test on BLEU and chrF++."""
+    """The paired bootstrap test on BLEU, chrF++ and TER (of which less is better)."""
     if not len(ours) == len(theirs) == len(references):
         raise UserError(f"{len(ours)} and {len(theirs)} outputs cannot be compared on {len(references)} references")
-    known = {name: metric for name, metric in metrics(config).items() if name != "TER"}
+    known = metrics(config)
     test = PairedTest(
         [("theirs", list(theirs)), ("ours", list(ours))],
         known,

@@ -100,7 +100,7 @@ class TranslationBatches:
         self.order.restore(state)
 
 
-class Translation:
+class TranslationTask:
     """Learns p(target | source) token by token; validates by loss and by decoding."""
 
     def __init__(

@@ -11,9 +11,11 @@ INK = {"train": "#8a94a6", "dev": "#1f6feb", "BLEU": "#c2410c"}
 
 def curves(events: Sequence[dict[str, Any]]) -> str:
     """Two panels from log events; self-contained."""
-    train = [(e["step"], e["nll"]) for e in events if e.get("event") == "train" and math.isfinite(e["nll"])]
-    dev = [(e["step"], e["loss"]) for e in events if e.get("event") == "validate" and math.isfinite(e["loss"])]
-    bleu = [(e["step"], e["bleu"]) for e in events if e.get("event") == "validate" and "bleu" in e]
+
+    def line(event: str, key: str) -> list[Point]:
+        return [(e["step"], e[key]) for e in events if e.get("event") == event and e.get(key) is not None]
+
+    train, dev, bleu = line("train", "nll"), line("validate", "loss"), line("validate", "bleu")
     panels = [("loss per token (nats)", {"train": train, "dev": dev}), ("BLEU on dev", {"BLEU": bleu})]
     panels = [(title, {k: v for k, v in lines.items() if v}) for title, lines in panels]
     panels = [(title, lines) for title, lines in panels if lines]

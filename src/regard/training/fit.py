@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import TrainConfig
+from regard.device import find_device
 from regard.errors import UserError
 from regard.nn.dropout import drawing
 from regard.tasks.task import Task
@@ -258,14 +259,21 @@ class Fit:
         state = {"progress": asdict(self.progress), "batches": self.task.batches.state(), "facts": self.facts}
         self.run.checkpoints.save(Checkpoint(self.progress.step, tensors, state), scheduled=scheduled)
 
-    def restore(self, checkpoint: Checkpoint) -> None:
+    def restore(self, checkpoint: Checkpoint, *, force: bool = False) -> None:
+        """force: where the batches are others now, their epoch is begun again."""
         load_weights(self.model, checkpoint.tensors["weights"])
         self.optimizer.load(checkpoint.tensors["optimizer"])
         if self.ema is not None:
             saved = checkpoint.tensors.get("ema", checkpoint.tensors["weights"])  # it may have been switched on since
             self.ema = {n: saved[n].to(self.device) for n in self.ema}
         self.progress = Progress(**checkpoint.state["progress"] | {"finished": False})
-        self.task.batches.restore(checkpoint.state["batches"])
+        state = checkpoint.state["batches"]
+        try:
+            self.task.batches.restore(state)
+        except UserError:
+            if not force:
+                raise
+            self.task.batches.restore(state | {"pool": 0, "batch": 0})
 
     def _tell(self, event: Event) -> None:
         if event["event"] != "stopped":
@@ -291,15 +299,7 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 def choose_device(config: TrainConfig) -> tuple[torch.device, bool]:
     """The device, and whether bfloat16 gains there: on CUDA it does; a CPU without its units is slower with it."""
-    name = config.device
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UserError(f"train.device {name!r} is not a device; use auto, cpu, cuda or cuda:N") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError("train.device asks for CUDA, but PyTorch sees no CUDA device here; use device=cpu")
+    device = find_device(config.device)
     return device, config.precision == "bfloat16" or (config.precision == "auto" and device.type == "cuda")
 
 

@@ -15,7 +15,7 @@ from regard.data.formats import Report, read_pairs
 from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
-from regard.tasks.translation import Translation
+from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
 from regard.training.run import Run
 
@@ -70,9 +70,9 @@ def _texts(recipe: Recipe, paths: Sequence[Path], report: Report) -> Iterator[tu
     return ((pair.source, pair.target) for pair in found)
 
 
-def small_set(recipe: Recipe, paths: Sequence[str]) -> list[tuple[str, str]]:
+def small_set(recipe: Recipe, paths: Sequence[str], report: Report | None = None) -> list[tuple[str, str]]:
     """A dev or test set, which fits in memory."""
-    return list(_texts(recipe, [Path(p) for p in paths], Report())) if paths else []
+    return list(_texts(recipe, [Path(p) for p in paths], report or Report())) if paths else []
 
 
 def prepare(
@@ -82,7 +82,7 @@ def prepare(
     tell: Tell,
     dev: Pairs | None,
     tokenizers: tuple[Tokenizer, Tokenizer] | None,
-) -> tuple[Translation, dict[str, Any]]:
+) -> tuple[TranslationTask, dict[str, Any]]:
     """The task, and the facts that must be the same when the run is resumed."""
     if dev is None:
         dev = small_set(recipe, recipe.data.dev)
@@ -102,7 +102,7 @@ def prepare(
         "pairs": len(cache),
         "tokenizers": [source.checksum, target.checksum],
     }
-    return Translation(recipe, source, target, cache, dev, test), facts
+    return TranslationTask(recipe, source, target, cache, dev, test), facts
 
 
 def _hold_out(corpus: Corpus) -> tuple[int, list[tuple[str, str]]]:

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,10 +53,12 @@ class Run:
                 self._log = None
 
     def log(self, event: dict[str, Any]) -> None:
+        """One line of JSON, in which a number that is not finite is null."""
         if self._log is None:
             self._log = self.log_path.open("a", encoding="utf-8")
+        event = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in event.items()}
         with disk_errors(self.log_path):
-            self._log.write(json.dumps(event, ensure_ascii=False) + "\n")
+            self._log.write(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n")
             self._log.flush()
 
     def events(self) -> list[dict[str, Any]]:
@@ -78,4 +81,6 @@ class Run:
         if self._log is not None:
             self._log.close()
             self._log = None
-        write_text(self.log_path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))
+        write_text(
+            self.log_path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept)
+        )

@@ -13,8 +13,8 @@ from regard.config import Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import sweep, write_text
 from regard.models import Transformer
-from regard.tasks.scores import score
-from regard.tasks.translation import Translation
+from regard.tasks.scores import ALL, score
+from regard.tasks.translation import TranslationTask
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
 from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed
@@ -79,7 +79,7 @@ class _Session:
         self.parent = load_bundle(start_from) if start_from else None
         self.recipe = absolute_paths(_like(recipe, self.parent) if self.parent else recipe, base)
         self.pairs, self.dev = pairs, dev
-        self.task: Translation
+        self.task: TranslationTask
         self.facts: dict[str, Any]
 
     def begun(self) -> Bundle:
@@ -114,10 +114,11 @@ class _Session:
         self.facts["licences"] = checkpoint.state["facts"].get("licences", [])
         write_text(self.run.recipe_path, self.recipe.to_toml())
         self._warn_of_environment(checkpoint)
+        self._warn_of_schedule()
         for later in [s for s in self.run.checkpoints.steps() if s > checkpoint.step]:
             self.run.checkpoints.remove(later)
         self.run.forget_after(checkpoint.step)
-        return self._finish(self._fit(checkpoint))
+        return self._finish(self._fit(checkpoint, force))
 
     def _settle_parts(self, parts: int = 0) -> None:
         """A number of parts for good, so that a run goes on the same on a machine with other cores."""
@@ -146,7 +147,7 @@ class _Session:
         self.facts["environment"] = environment()
         self.facts["licences"] = self.parent.licences if self.parent else []
 
-    def _fit(self, checkpoint: Checkpoint | None = None) -> Fit:
+    def _fit(self, checkpoint: Checkpoint | None = None, force: bool = False) -> Fit:
         torch.manual_seed(mixed(self.recipe.seed, 0))
         self.model = model = self.task.model()
         if self.parent is not None:
@@ -165,7 +166,7 @@ class _Session:
         )
         self.fit = fit
         if checkpoint is not None:
-            fit.restore(checkpoint)
+            fit.restore(checkpoint, force=force)
         elif self.parent is not None:
             fit.save(scheduled=False)  # from here on the run does not need the model it began from
         self._tell(
@@ -211,7 +212,7 @@ class _Session:
         for name, pairs in (("dev", self.task.dev), ("test", self.task.test)):
             if pairs:
                 outputs = translator.translate([s for s, _ in pairs])
-                scores = score(outputs, [t for _, t in pairs], self.recipe.score, intervals=True)
+                scores = score(outputs, [t for _, t in pairs], self.recipe.score, names=ALL, intervals=True)
                 found[name] = {metric: s.to_dict() for metric, s in scores.items()}
         return found
 
@@ -270,6 +271,15 @@ class _Session:
         if before != now:
             changed = ", ".join(f"{k}: {before.get(k)} then, {now[k]} now" for k in now if before.get(k) != now[k])
             text = f"resumed in another environment ({changed}): results may differ in the last bits"
+            self._tell({"event": "warning", "text": text})
+
+    def _warn_of_schedule(self) -> None:
+        old, new = self.saved.train, self.recipe.train
+        if old.steps != new.steps and new.schedule in ("linear", "cosine"):
+            text = (
+                f"steps are {new.steps:,} in place of {old.steps:,}: the {new.schedule} schedule ends with them, so "
+                "the learning rate jumps here, and the result is not that of a run planned so from the start"
+            )
             self._tell({"event": "warning", "text": text})
 
     def _tell(self, event: Event) -> None:

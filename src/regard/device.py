@@ -1,0 +1,18 @@
+"""Which device to compute on."""
+
+import torch
+
+from regard.errors import UserError
+
+
+def find_device(name: str) -> torch.device:
+    """auto is CUDA where PyTorch sees one, else the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"{name!r} is not a device; use auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device {name} was asked for, but PyTorch sees no CUDA device here; use cpu or auto")
+    return device
