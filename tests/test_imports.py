@@ -30,15 +30,16 @@ ALLOWED: dict[str, set[str]] = {
     # composed above the models: the recipe's schema, the bundle
     "config": {"decode", "errors", "models"},
     "bundle": {"__version__", "card", "decode", "errors", "files", "models", "text"},
+    "hub": {"bundle", "decode", "errors", "files", "models", "nn", "text"},
     # learning
     "tasks": {"config", "data", "decode", "errors", "models", "nn", "text"},
     "training": {"bundle", "config", "data", "device", "errors", "files", "models", "nn", "tasks", "text"},
     # what people use
-    "api": {"bundle", "config", "decode", "device", "errors", "training"},
+    "api": {"bundle", "config", "decode", "device", "errors", "hub", "training"},
     "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
     "demo": {"api", "config", "data", "errors", "files", "tasks", "training", "view"},
     "cli": {
-        "__version__", "api", "bundle", "card", "config", "data", "decode", "demo", "errors", "files", "models",
+        "__version__", "api", "bundle", "card", "config", "data", "decode", "demo", "errors", "files", "hub", "models",
         "tasks", "training", "view",
     },
     "__main__": {"cli"},

@@ -3,16 +3,18 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from pydantic import ValidationError
 
 from regard.bundle import Bundle, load_bundle
 from regard.config import Recipe, default_recipe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
+from regard.decode.engine import Engine, Torch
 from regard.decode.translator import WINDOW, Translation, Translator
 from regard.device import find_device
 from regard.errors import UserError
+from regard.hub.ctranslate2 import CTranslate2
 from regard.training import session
 from regard.training.fit import Callback
 from regard.training.prepare import Pairs
@@ -25,7 +27,7 @@ PathLike = str | os.PathLike[str]
 class Model:
     """A translator: one bundle, or several with the same tokenizers as an ensemble."""
 
-    def __init__(self, bundles: Sequence[Bundle]) -> None:
+    def __init__(self, bundles: Sequence[Bundle], engine: Engine | None = None) -> None:
         first = bundles[0]
         for other in bundles[1:]:
             if (other.source.checksum, other.target.checksum) != (first.source.checksum, first.target.checksum):
@@ -33,7 +35,11 @@ class Model:
         self.bundle = first
         self.bundles = list(bundles)
         self.translator = Translator(
-            [b.model for b in bundles], first.source, first.target, first.decode, min(b.max_length for b in bundles)
+            engine or Torch([b.model for b in bundles]),
+            first.source,
+            first.target,
+            first.decode,
+            min(b.max_length for b in bundles),
         )
 
     @property
@@ -73,12 +79,29 @@ class Model:
             raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
 
 
-def load(path: PathLike | Sequence[PathLike], *, device: str = "auto") -> Model:
-    """Loads a bundle or a run's folder; several paths make an ensemble. device: auto, cpu, cuda or cuda:N."""
+def load(
+    path: PathLike | Sequence[PathLike],
+    *,
+    device: str = "auto",
+    engine: Literal["torch", "ctranslate2"] = "torch",
+    precision: str = "float32",
+) -> Model:
+    """Loads a bundle or a run's folder; several paths make an ensemble.
+
+    device: auto, cpu, cuda or cuda:N. engine: what translates; with ctranslate2, precision may be int8.
+    """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise UserError("no model was given")
     where, bundles = find_device(device), [load_bundle(Path(p)) for p in paths]
+    if engine == "ctranslate2":
+        if len(bundles) > 1:
+            raise UserError("CTranslate2 runs one model; an ensemble needs the torch engine")
+        return Model(bundles, CTranslate2(bundles[0], precision))
+    if engine != "torch":
+        raise UserError(f"engine {engine!r} is not known; choose torch or ctranslate2")
+    if precision != "float32":
+        raise UserError(f"precision {precision} needs the ctranslate2 engine")
     for bundle in bundles:
         bundle.model.to(where)
     return Model(bundles)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decode import DecodeOptions, translator
+from regard.decode.engine import Torch
 from regard.decode.translator import OverlongWarning, Translation, Translator
 from regard.models import Transformer, TransformerConfig
 from regard.text import EOS, Tokenizer
@@ -21,7 +22,7 @@ GREEDY = DecodeOptions(beam=1)
 
 def copier(max_source: int = 40, **options: Any) -> Translator:
     """Gives back what it reads, so that whatever is lost on the way shows."""
-    return Translator([Toy(echo(len(BYTES)))], BYTES, BYTES, DecodeOptions(**{"beam": 1, **options}), max_source)
+    return Translator(Torch([Toy(echo(len(BYTES)))]), BYTES, BYTES, DecodeOptions(**{"beam": 1, **options}), max_source)
 
 
 def random_model(**keys: Any) -> Transformer:
@@ -158,7 +159,7 @@ def test_a_warning_in_a_stream_names_the_line() -> None:
 
 
 def test_n_best_and_confidence() -> None:
-    made = Translator([random_model()], BYTES, BYTES, DecodeOptions(beam=4, max_length=6), 40)
+    made = Translator(Torch([random_model()]), BYTES, BYTES, DecodeOptions(beam=4, max_length=6), 40)
     (group,) = made.n_best(["hello"], DecodeOptions(beam=4, n_best=3, max_length=6))
     assert len(group) == 3
     assert [t.score for t in group] == sorted((t.score for t in group), reverse=True)
@@ -168,7 +169,7 @@ def test_n_best_and_confidence() -> None:
 
 def test_batch_and_window_do_not_change_a_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["short", "a somewhat longer line of text", "", "mid length", "x", "word " * 6]
-    made = Translator([random_model()], BYTES, BYTES, DecodeOptions(beam=3, extra_length=5), 40)
+    made = Translator(Torch([random_model()]), BYTES, BYTES, DecodeOptions(beam=3, extra_length=5), 40)
     alone = [made.n_best([text])[0][0] for text in texts]
     monkeypatch.setattr(translator, "WINDOW", 4)
     for found, expected in zip(made.stream(texts), alone, strict=True):
@@ -178,7 +179,7 @@ def test_batch_and_window_do_not_change_a_translation(monkeypatch: pytest.Monkey
 
 def test_a_model_is_put_into_evaluation() -> None:
     model = random_model(dropout=0.5).train()
-    made = Translator([model], BYTES, BYTES, DecodeOptions(beam=2, max_length=8), 40)
+    made = Translator(Torch([model]), BYTES, BYTES, DecodeOptions(beam=2, max_length=8), 40)
     assert made.n_best(["the same"]) == made.n_best(["the same"])
     assert not model.training
 
@@ -187,7 +188,7 @@ def test_a_model_is_put_into_evaluation() -> None:
 
 
 def sampled(texts: list[str], first: int = 0, **options: Any) -> list[list[str]]:
-    made = Translator([random_model()], BYTES, BYTES, DecodeOptions(sample=True, max_length=6, **options), 20)
+    made = Translator(Torch([random_model()]), BYTES, BYTES, DecodeOptions(sample=True, max_length=6, **options), 20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverlongWarning)
         return [[t.text for t in group] for group in made.n_best(texts, first=first)]
@@ -205,7 +206,7 @@ def test_a_sample_depends_on_the_lines_number_and_not_on_other_lines() -> None:
 def test_the_parts_of_one_text_are_drawn_apart() -> None:
     letters = BYTES.encode("abcdefgh")[1:]
     toy = Toy(fixed(dict.fromkeys(letters, 1 / 8) | {EOS: 1e-9}, len(BYTES)))
-    made = Translator([toy], BYTES, BYTES, DecodeOptions(sample=True, max_length=12), 30)
+    made = Translator(Torch([toy]), BYTES, BYTES, DecodeOptions(sample=True, max_length=12), 30)
     with pytest.warns(OverlongWarning, match="in 2 parts"):
         (text,) = made.translate(["same same same same. " * 2])
     first, second = text.split(" ")
@@ -221,7 +222,7 @@ def test_learned_positions_are_never_overrun(options: dict[str, Any]) -> None:
     model = random_model(positions="learned", max_positions=12)
     with torch.no_grad():
         model.output[3] = -9 * model.output[3]  # it babbles
-    made = Translator([model], BYTES, BYTES, DecodeOptions(**options), 1000)
+    made = Translator(Torch([model]), BYTES, BYTES, DecodeOptions(**options), 1000)
     with pytest.warns(OverlongWarning, match="more than the 11"):
         (found,) = made.translate(["one two three four five six"])
     assert found
@@ -229,6 +230,6 @@ def test_learned_positions_are_never_overrun(options: dict[str, Any]) -> None:
 
 def test_an_ensemble_goes_as_far_as_its_shortest_member() -> None:
     models = [random_model(positions="learned", max_positions=n) for n in (30, 12)] + [random_model()]
-    assert Translator(models, BYTES, BYTES, GREEDY, 1000).max_source == 11
-    assert Translator(models[2:], BYTES, BYTES, GREEDY, 1000).max_source == 1000
-    assert Translator(models[:1], BYTES, BYTES, GREEDY, 20).max_source == 20
+    assert Translator(Torch(models), BYTES, BYTES, GREEDY, 1000).max_source == 11
+    assert Translator(Torch(models[2:]), BYTES, BYTES, GREEDY, 1000).max_source == 1000
+    assert Translator(Torch(models[:1]), BYTES, BYTES, GREEDY, 20).max_source == 20

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from regard.cli import average, data, demo, evaluate, info, look, models, train, translate
+from regard.cli import average, data, demo, evaluate, export, info, look, models, train, translate
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.add_typer(data.app, name="data")
 app.command("models")(models.models)
 app.command("info")(info.info)
 app.command("average")(average.average)
+app.command("export")(export.export)
 
 
 def _version(wanted: bool) -> None:

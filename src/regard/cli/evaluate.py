@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import decode_options
+from regard.cli.options import Engine, Precision, decode_options
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translations here.")] = None,
     tokenize: Annotated[str | None, typer.Option(help="sacreBLEU's tokenizer: 13a, none, intl, char, zh.")] = None,
     lowercase: Annotated[bool | None, typer.Option("--lowercase/--cased", help="Without regard to case.")] = None,
+    engine: Annotated[Engine, typer.Option(help="What translates: torch, or ctranslate2, which is faster.")] = "torch",
+    precision: Annotated[Precision, typer.Option(help="With ctranslate2: int8 is faster and smaller.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -41,7 +43,7 @@ def evaluate(
     from regard.training.prepare import small_set
 
     options = decode_options(beam=beam, length_penalty=length_penalty)
-    system = load([model, *(ensemble or [])], device=device)
+    system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
     recipe = make_recipe(system.bundle.training.get("recipe", {}))
     chosen, name = ([str(f) for f in files], " ".join(map(str, files))) if files else _own_set(system, model)
     report = Report()

@@ -1,8 +1,11 @@
 """Decode options shared by verbs: checked in one place, with a user's mistake as one clear line."""
 
-from typing import Any
+from typing import Any, Literal
 
 from regard.errors import UserError
+
+Engine = Literal["torch", "ctranslate2"]
+Precision = Literal["float32", "int8", "int16"]
 
 
 def decode_options(**given: Any) -> dict[str, Any]:

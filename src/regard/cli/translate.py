@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from regard.cli.options import decode_options
+from regard.cli.options import Engine, Precision, decode_options
 from regard.errors import UserError
 
 
@@ -34,6 +34,8 @@ def translate(
     top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sample from this much of the mass.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of sampling.")] = None,
+    engine: Annotated[Engine, typer.Option(help="What translates: torch, or ctranslate2, which is faster.")] = "torch",
+    precision: Annotated[Precision, typer.Option(help="With ctranslate2: int8 is faster and smaller.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     json_lines: Annotated[bool, typer.Option("--json", help="JSON lines with scores and alternatives.")] = False,
 ) -> None:
@@ -55,7 +57,7 @@ def translate(
             raise UserError(f"there is no file {path}")
     if output is not None and any(output.resolve() == path.resolve() for path in paths):
         raise UserError(f"{output} is also the input; choose another file to write to")
-    translator = load([model, *(ensemble or [])], device=device)
+    translator = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
     translator.options(**options)  # a wrong option is told before anything is read
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.showwarning = _warn

@@ -1,20 +1,17 @@
-"""Text in, text out: a model or an ensemble with its tokenizers, batching, and splitting of over-long input."""
+"""Text in, text out: an engine with its tokenizers, and splitting of over-long input."""
 
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from regard.decode.beam import beam_search
+from regard.decode.engine import Engine
 from regard.decode.options import DecodeOptions
-from regard.decode.protocol import Hypothesis, least_limit
-from regard.decode.sample import sample
-from regard.text import EOS, PAD, Tokenizer
+from regard.decode.protocol import Hypothesis
+from regard.text import Tokenizer
 
 # Together the matches are the whole text.
 SENTENCE = re.compile(r".+?(?:[.!?…][\"'»”’)\]]*\s+|[。！？][」』”’）]*|\Z)", re.DOTALL)
@@ -41,21 +38,20 @@ class OverlongWarning(UserWarning):
 
 
 class Translator:
-    """Translates texts with one model or several (an ensemble) that share their tokenizers."""
+    """Translates texts with an engine and its tokenizers."""
 
     def __init__(
         self,
-        models: Sequence[nn.Module],
+        engine: Engine,
         source: Tokenizer,
         target: Tokenizer,
         options: DecodeOptions,
         max_source: int,
     ) -> None:
-        self.models: list[Any] = [m.eval() for m in models]  # modules that speak the decoding protocol
+        self.engine = engine
         self.source, self.target = source, target
         self.options = options
-        limit = least_limit(self.models)
-        self.max_source = max_source if limit is None else min(max_source, limit)
+        self.max_source = max_source if engine.limit is None else min(max_source, engine.limit)
 
     def translate(self, texts: Sequence[str], options: DecodeOptions | None = None) -> list[str]:
         """The best translation of each text. An empty text stays empty."""
@@ -87,7 +83,7 @@ class Translator:
             owners += [i] * len(pieces)
             numbers += [first + i + PART * part for part in range(len(pieces))]
         results: list[list[list[Hypothesis]]] = [[] for _ in texts]
-        for i, hypotheses in zip(owners, self._decode(inputs, numbers, options), strict=True):
+        for i, hypotheses in zip(owners, self.engine.decode(inputs, numbers, options), strict=True):
             results[i].append(hypotheses)
         return [self._join(pieces) for pieces in results]
 
@@ -134,27 +130,6 @@ class Translator:
     def _fits(self, text: str) -> bool:
         return len(self.source.encode(text.strip())) <= self.max_source
 
-    def _decode(self, inputs: list[list[int]], numbers: list[int], options: DecodeOptions) -> list[list[Hypothesis]]:
-        """Decodes inputs of like length together; results in the order of the inputs."""
-        found: list[list[Hypothesis]] = [[] for _ in inputs]
-        order = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
-        device = next(self.models[0].parameters()).device
-        start = 0
-        while start < len(order):
-            end = start + 1
-            while end < len(order) and (len(inputs[order[end]]) + 1) * (end + 1 - start) <= options.batch:
-                end += 1
-            batch = order[start:end]
-            source, lengths = pad([[*inputs[i], EOS] for i in batch], device)
-            if options.sample:
-                groups = sample(self.models, source, lengths, options, [numbers[i] for i in batch])
-            else:
-                groups = beam_search(self.models, source, lengths, options)
-            for i, group in zip(batch, groups, strict=True):
-                found[i] = group
-            start = end
-        return found
-
     def _join(self, pieces: list[list[Hypothesis]]) -> list[Translation]:
         """The parts of one text put together again: the i-th best with the i-th best."""
         if not pieces:
@@ -177,12 +152,3 @@ def _joined(parts: Sequence[str]) -> str:
         gap = "" if not text or UNSPACED.search(text) else " "
         text += gap + part
     return text
-
-
-def pad(sequences: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Sequences as one tensor, padded at the end, and their lengths."""
-    lengths = torch.tensor([len(s) for s in sequences])
-    padded = torch.full((len(sequences), int(lengths.max())), PAD)
-    for row, sequence in zip(padded, sequences, strict=True):
-        row[: len(sequence)] = torch.tensor(sequence)
-    return padded.to(device), lengths.to(device)

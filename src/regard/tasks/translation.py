@@ -15,6 +15,7 @@ from regard.config import Recipe
 from regard.data.batches import Batches
 from regard.data.cache import TokenCache
 from regard.decode import DecodeOptions
+from regard.decode.engine import Torch
 from regard.decode.translator import Translator
 from regard.models import Transformer
 from regard.nn.loss import smoothed_loss
@@ -162,7 +163,8 @@ class TranslationTask:
             yield Batch.of(pairs[start : start + size])
 
     def translator(self, models: Sequence[Transformer], options: DecodeOptions | None = None) -> Translator:
-        return Translator(models, self.source, self.target, options or self.recipe.decode, self.recipe.data.max_length)
+        engine, options = Torch(models), options or self.recipe.decode
+        return Translator(engine, self.source, self.target, options, self.recipe.data.max_length)
 
 
 def spread(count: int, wanted: int) -> list[int]:

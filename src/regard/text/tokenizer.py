@@ -151,6 +151,12 @@ class Tokenizer:
         kept = [int(i) for i in ids if i > EOS]
         return self._inner.decode(kept, skip_special_tokens=False).removeprefix(" ")
 
+    def token(self, number: int) -> str:
+        """What the vocabulary calls this id."""
+        found = self._inner.id_to_token(number)
+        assert found is not None, f"there is no token {number}"
+        return found
+
     def surface(self, ids: Iterable[int]) -> list[str]:
         """What each token looks like to a person: its characters, or ⟨C3⟩ for bytes that are no whole character."""
         return [self._looks[int(i)] for i in ids]

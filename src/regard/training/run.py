@@ -81,6 +81,4 @@ class Run:
         if self._log is not None:
             self._log.close()
             self._log = None
-        write_text(
-            self.log_path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept)
-        )
+        write_text(self.log_path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))

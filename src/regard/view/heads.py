@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.data.grammar import Sentence
-from regard.decode.translator import pad
+from regard.decode.engine import pad
 from regard.models import Transformer
 from regard.text import BOS, EOS, Tokenizer
 from regard.view.record import record

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard.decode.beam import beam_search
-from regard.decode.translator import pad
+from regard.decode.engine import pad
 from regard.errors import UserError
 from regard.text import BOS, EOS, Tokenizer
 from regard.view import page, svg, terminal, words
@@ -188,7 +188,7 @@ def _translated(model: "Model", source: list[int]) -> list[int]:
     """The tokens as the beam wrote them: their text, cut into tokens again, can give other ones."""
     tokens, lengths = pad([[*source, EOS]], _device(model.bundle))
     options = model.options(sample=False, n_best=1)
-    best = beam_search(model.translator.models, tokens, lengths, options)[0][0]
+    best = beam_search([model.bundle.model], tokens, lengths, options)[0][0]
     return list(best.tokens)
 
 

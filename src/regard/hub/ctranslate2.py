@@ -1,0 +1,214 @@
+"""CTranslate2: a model in its format, and its runtime as an engine for translating.
+
+Its search is its own: scores are divided by length^alpha, not by the paper's ((5 + length) / 6)^alpha, so with a beam
+an output may now and then be another one. Greedy outputs are the same.
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.bundle import Bundle
+from regard.decode import DecodeOptions
+from regard.decode.protocol import Hypothesis
+from regard.errors import UserError
+from regard.files import whole_folder
+from regard.models import Transformer
+from regard.nn.attention import MultiHead
+from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
+from regard.nn.position import sinusoids
+from regard.text import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
+
+PRECISIONS = ("float32", "int8", "int16")
+POSITIONS = 4096  # rows of the table of sinusoids that is written out
+BATCH = 1024  # tokens given to a worker at a time
+
+
+def export(bundle: Bundle, out: Path, precision: str = "float32") -> None:
+    """Writes a folder that CTranslate2 loads, with the tokenizers beside it."""
+    if out.exists():
+        raise UserError(f"{out} is there already; choose another folder")
+    specs = _library().specs
+    spec = _specified(bundle, specs)
+    spec.validate()
+    spec.optimize(quantization=None if _checked(precision) == "float32" else precision)
+    with whole_folder(out) as part:
+        spec.save(str(part))
+        bundle.source.save(part / "tokenizer.json")
+        if bundle.target.checksum != bundle.source.checksum:
+            bundle.target.save(part / "tokenizer.target.json")
+
+
+class CTranslate2:
+    """CTranslate2's runtime as an engine: one worker a core, which is faster than one worker on many cores."""
+
+    def __init__(self, bundle: Bundle, precision: str = "float32", workers: int = 0) -> None:
+        library = _library()
+        self.limit: int | None = bundle.model.limit or POSITIONS - 1
+        self._words, self._vocabulary = _words(bundle.source), _words(bundle.target)
+        self._numbers = {word: i for i, word in enumerate(self._vocabulary)}
+        with tempfile.TemporaryDirectory(prefix="regard-") as folder:
+            export(bundle, Path(folder) / "model", precision)
+            self._translator = library.Translator(
+                str(Path(folder) / "model"),
+                compute_type=precision,
+                inter_threads=workers or len(os.sched_getaffinity(0)),
+                intra_threads=1,
+            )
+
+    def decode(
+        self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions
+    ) -> list[list[Hypothesis]]:
+        """It sorts by length, fills batches and shares them among its workers by itself."""
+        if options.sample:
+            raise UserError("CTranslate2's random draws do not follow a seed; sample with the torch engine")
+        if not inputs:
+            return []
+        longest = options.longest(torch.tensor([len(tokens) + 1 for tokens in inputs]), self.limit).tolist()
+        settings: dict[str, Any] = {
+            "max_batch_size": BATCH,
+            "batch_type": "tokens",
+            "num_hypotheses": options.n_best,
+            "no_repeat_ngram_size": options.no_repeat_ngram,
+            "disable_unk": True,
+            "suppress_sequences": [[self._vocabulary[PAD]], [self._vocabulary[BOS]]],
+            "max_input_length": 0,
+            "max_decoding_length": max(longest),
+            "min_decoding_length": options.min_length,
+            "return_scores": True,
+            "return_end_token": True,
+            "beam_size": options.beam,
+            "length_penalty": options.length_penalty,
+        }
+        words = [[self._words[token] for token in tokens] for tokens in inputs]
+        results = self._translator.translate_batch(words, **settings)
+        return [
+            [
+                self._hypothesis(words, score, most, options)
+                for words, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result, most in zip(results, longest, strict=True)
+        ]
+
+    def _hypothesis(self, words: list[str], score: float, longest: int, options: DecodeOptions) -> Hypothesis:
+        log_prob = score * len(words) ** options.length_penalty
+        tokens = [self._numbers[word] for word in words]
+        if tokens and tokens[-1] == EOS:
+            tokens.pop()
+        return Hypothesis(tuple(tokens[:longest]), log_prob, options.normalise(log_prob, len(words)))
+
+
+def _library() -> ModuleType:
+    try:
+        import ctranslate2
+        import ctranslate2.specs
+    except ImportError:
+        raise UserError("CTranslate2 is not installed; get it with: pip install 'regard[ctranslate2]'") from None
+    library: ModuleType = ctranslate2
+    return library
+
+
+def _checked(precision: str) -> str:
+    if precision not in PRECISIONS:
+        raise UserError(f"precision {precision!r} is not known; choose one of {', '.join(PRECISIONS)}")
+    return precision
+
+
+def _words(tokenizer: Tokenizer) -> list[str]:
+    return [tokenizer.token(i) for i in range(len(tokenizer))]
+
+
+def _specified(bundle: Bundle, specs: Any) -> Any:
+    """The model as CTranslate2 describes one."""
+    model, c = bundle.model, bundle.model.config
+    if c.positions == "rotary" or c.attention != "full" or c.encoder_layers == 0:
+        raise UserError(
+            f"CTranslate2 cannot run this model ({c.positions} positions, {c.attention} attention, "
+            f"{c.encoder_layers} encoder layers): it knows full attention with added positions; use the torch engine"
+        )
+    activation = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU}[c.activation]
+    spec = specs.TransformerSpec.from_config(
+        (c.encoder_layers, c.decoder_layers), c.heads, pre_norm=c.norm == "pre", activation=activation
+    )
+    for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
+        stack.scale_embeddings = True
+        embedding = stack.embeddings[0] if side == "source" else stack.embeddings
+        embedding.weight = _array(_embedding(model, side).weight)
+        stack.position_encodings.encodings = _positions(model, side)
+    for layer, described in zip(model.encoder, spec.encoder.layer, strict=True):
+        assert isinstance(layer, EncoderLayer)
+        _self_attention(described.self_attention, layer.attention, layer.after_attention)
+        _feed_forward(described.ffn, layer.feed_forward, layer.after_feed_forward)
+    for layer, described in zip(model.decoder, spec.decoder.layer, strict=True):
+        assert isinstance(layer, DecoderLayer)
+        _self_attention(described.self_attention, layer.attention, layer.after_attention)
+        _cross_attention(described.attention, layer.cross, layer.after_cross)
+        _feed_forward(described.ffn, layer.feed_forward, layer.after_feed_forward)
+    if c.norm == "pre":
+        _norm(spec.encoder.layer_norm, model.encoder_norm)
+        _norm(spec.decoder.layer_norm, model.decoder_norm)
+    spec.decoder.projection.weight = _array(model.output)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[BOS], SPECIALS[EOS]
+    spec.config.decoder_start_token = SPECIALS[BOS]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = 1e-5
+    spec.register_source_vocabulary(_words(bundle.source))
+    spec.register_target_vocabulary(_words(bundle.target))
+    return spec
+
+
+def _embedding(model: Transformer, side: str) -> nn.Embedding:
+    embedding = model.embed[side]
+    assert isinstance(embedding, nn.Embedding)
+    return embedding
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    return tensor.detach().cpu().float().numpy()
+
+
+def _positions(model: Transformer, side: str) -> Any:
+    c = model.config
+    if c.positions == "learned":
+        return _array(model.positions[side].table)  # type: ignore[arg-type]
+    if c.positions == "none":
+        return np.zeros((POSITIONS, c.d_model), dtype=np.float32)
+    return _array(sinusoids(POSITIONS, c.d_model))
+
+
+def _norm(spec: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _linear(spec: Any, *layers: nn.Linear) -> None:
+    """One layer, or several side by side as one."""
+    spec.weight = np.concatenate([_array(layer.weight) for layer in layers])
+    if layers[0].bias is not None:
+        spec.bias = np.concatenate([_array(layer.bias) for layer in layers])
+
+
+def _self_attention(spec: Any, attention: MultiHead, residual: Residual) -> None:
+    _norm(spec.layer_norm, residual.norm)
+    _linear(spec.linear[0], attention.q, attention.k, attention.v)
+    _linear(spec.linear[1], attention.out)
+
+
+def _cross_attention(spec: Any, attention: MultiHead, residual: Residual) -> None:
+    _norm(spec.layer_norm, residual.norm)
+    _linear(spec.linear[0], attention.q)
+    _linear(spec.linear[1], attention.k, attention.v)
+    _linear(spec.linear[2], attention.out)
+
+
+def _feed_forward(spec: Any, feed_forward: FeedForward, residual: Residual) -> None:
+    _norm(spec.layer_norm, residual.norm)
+    _linear(spec.linear_0, feed_forward.inner)
+    _linear(spec.linear_1, feed_forward.outer)

@@ -1,0 +1,127 @@
+"""CTranslate2 as a format and as an engine: the same tokens, the same text, clear refusals."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import pytest
+import torch
+from torch import nn
+
+from regard.api import load
+from regard.bundle import Bundle
+from regard.decode import DecodeOptions, Hypothesis
+from regard.decode.engine import Torch
+from regard.errors import UserError
+from regard.hub.ctranslate2 import CTranslate2, export
+from regard.models import Transformer
+from regard.text import BOS, EOS, PAD, UNK, Tokenizer
+
+TEXTS = ["the small dog sleeps in the garden\tafter \n all", "el perro pequeño duerme en el jardín"] * 20
+SOURCE = Tokenizer.learn(TEXTS[::2], size=280)
+TARGET = Tokenizer.learn(TEXTS[1::2], size=290)
+SHAPE = {"d_model": 16, "d_ff": 32, "heads": 4, "encoder_layers": 2, "decoder_layers": 3, "tie": ()}
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"norm": "pre", "attention_bias": True, "activation": "gelu"},
+    {"positions": "learned", "max_positions": 40, "decoder_layers": 1},
+    {"positions": "none", "norm": "pre"},
+]
+
+
+def bundle(**changes: Any) -> Bundle:
+    torch.manual_seed(6)
+    sizes = {"source_vocabulary": len(SOURCE), "target_vocabulary": len(TARGET)}
+    model = Transformer(Transformer.Config.model_validate(SHAPE | sizes | changes)).eval()
+    for name, parameter in model.named_parameters():  # nothing is left at its plain start: norms and biases too
+        if parameter.ndim == 1:
+            nn.init.normal_(parameter, mean=float("norm" in name and "weight" in name), std=0.3)
+    last: Any = model.decoder_norm if model.config.norm == "pre" else model.decoder[-1].after_feed_forward.norm
+    with torch.no_grad():  # outputs end now and then; pad, unknown and begin are as unlikely as training makes them
+        last.bias[0] = 20
+        model.output[:, 0] = 0
+        model.output[[PAD, UNK, BOS], 0] = -5
+        model.output[EOS].mul_(16)
+    return Bundle(model, SOURCE, TARGET, ("en", "es"), 30, DecodeOptions(beam=1, max_length=12))
+
+
+INPUTS = [SOURCE.encode(text) for text in ("the small dog", "the garden sleeps in the small dog", "a")]
+
+
+def both(made: Bundle, **options: Any) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
+    chosen = DecodeOptions.model_validate({"max_length": 30, "length_penalty": 0, **options})
+    numbers = list(range(len(INPUTS)))
+    return tuple(  # type: ignore[return-value]
+        engine.decode(INPUTS, numbers, chosen) for engine in (Torch([made.model]), CTranslate2(made, workers=1))
+    )
+
+
+@pytest.mark.parametrize("changes", KINDS)
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 4, "n_best": 3}])
+def test_the_same_tokens_and_probabilities(changes: dict[str, Any], options: dict[str, Any]) -> None:
+    ours, theirs = both(bundle(**changes), **options)
+    ended = 0
+    for mine, other in zip(ours, theirs, strict=True):
+        found = {h.tokens: h for h in other}
+        if options["beam"] == 1:
+            assert mine[0].tokens in found
+        for h in mine:  # two searches may keep different hypotheses; of one and the same they think the same
+            if h.tokens in found and len(h.tokens) < 30:  # at 30 ours is made to end, theirs is broken off
+                ended += 1
+                assert found[h.tokens].log_prob == pytest.approx(h.log_prob, rel=1e-4, abs=1e-4)
+                assert found[h.tokens].score == pytest.approx(h.score, rel=1e-4, abs=1e-4)
+    assert ended
+
+
+def test_a_change_of_one_weight_is_seen() -> None:
+    """That the test above can fail: one matrix exchanged gives other tokens."""
+    made = bundle()
+    engine = CTranslate2(made, workers=1)
+    with torch.no_grad():
+        made.model.decoder[0].cross.k.weight.mul_(-3)
+    options, numbers = DecodeOptions(beam=1, max_length=12), [0, 1, 2]
+    ours, theirs = Torch([made.model]).decode(INPUTS, numbers, options), engine.decode(INPUTS, numbers, options)
+    assert any(abs(a[0].log_prob - b[0].log_prob) > 0.01 for a, b in zip(ours, theirs, strict=True))
+
+
+def test_text_in_text_out(tmp_path: Path) -> None:
+    bundle().save(tmp_path / "model")
+    texts = ["the small dog", "", "the garden. " * 30]
+    with pytest.warns(UserWarning, match="parts"):
+        ours = load(tmp_path / "model").translate(texts)
+    with pytest.warns(UserWarning, match="parts"):
+        theirs = load(tmp_path / "model", engine="ctranslate2").translate(texts)
+    assert theirs == ours
+    assert len(load(tmp_path / "model", engine="ctranslate2", precision="int8").translate(texts[:2])) == 2
+
+
+def test_the_exported_folder_is_one_that_ctranslate2_loads(tmp_path: Path) -> None:
+    made = bundle()
+    export(made, tmp_path / "out", "int8")
+    raw = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
+    words = [[SOURCE.token(i) for i in tokens] for tokens in INPUTS]
+    outputs = raw.translate_batch(words, beam_size=1, max_decoding_length=12)
+    assert all(set(out.hypotheses[0]) <= {TARGET.token(i) for i in range(len(TARGET))} for out in outputs)
+    assert TARGET.token(EOS) == "</s>"
+    assert Tokenizer.load(tmp_path / "out" / "tokenizer.target.json").checksum == TARGET.checksum
+    with pytest.raises(UserError, match="there already"):
+        export(made, tmp_path / "out")
+
+
+def test_what_it_cannot_do_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="rotary positions"):
+        CTranslate2(bundle(positions="rotary"))
+    with pytest.raises(UserError, match="precision 'int4'"):
+        export(bundle(), tmp_path / "out", "int4")
+    assert not (tmp_path / "out").exists()
+    bundle().save(tmp_path / "model")
+    with pytest.raises(UserError, match="ensemble needs the torch engine"):
+        load([tmp_path / "model"] * 2, engine="ctranslate2")
+    with pytest.raises(UserError, match="needs the ctranslate2 engine"):
+        load(tmp_path / "model", precision="int8")
+    with pytest.raises(UserError, match="do not follow a seed"):
+        load(tmp_path / "model", engine="ctranslate2").translate(["the dog"], sample=True)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match=r"pip install 'regard\[ctranslate2\]'"):
+        load(tmp_path / "model", engine="ctranslate2")
