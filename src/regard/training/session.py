@@ -136,9 +136,10 @@ class _Session:
         if not progress.finished or not enough:
             return False
         try:
-            return bool(load_bundle(self.run.model_path).training.get("finished"))
+            training = load_bundle(self.run.model_path).training
         except UserError:
             return False
+        return bool(training.get("finished") and training["steps"] == progress.step)  # else it is a shorter run's
 
     def _prepare(self) -> None:
         given = (self.parent.source, self.parent.target) if self.parent else None
