@@ -2,8 +2,10 @@
 
 import errno
 import json
+import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,9 +23,10 @@ from torch import Tensor
 
 from regard import bundle as bundle_module
 from regard.bundle import load_bundle
-from regard.config import make_recipe
+from regard.config import TrainConfig, make_recipe
 from regard.errors import UserError
-from regard.training.session import train
+from regard.training.checkpoint import Checkpoint, Checkpoints
+from regard.training.session import FREE, train
 from regard.training.signals import SAVED, Stop, Stopped
 
 Pairs = list[tuple[str, str]]
@@ -46,6 +49,22 @@ def weights(out: Path, step: int) -> dict[str, Tensor]:
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def cut_at(step: int) -> Callable[[Event], None]:
+    def cut(event: Event) -> None:
+        if event["event"] == "train" and event["step"] == step:
+            raise Cut
+
+    return cut
+
+
+def dev_losses(monkeypatch: pytest.MonkeyPatch, *values: float) -> None:
+    """What the coming validations find."""
+    from regard.tasks.translation import TranslationTask
+
+    coming = iter(values)
+    monkeypatch.setattr(TranslationTask, "dev_loss", lambda task, model: next(coming))
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
@@ -72,11 +91,42 @@ def test_1_resume_in_mid_epoch_is_bit_equal(tmp_path: Path, pairs: Pairs, optimi
     assert logs[0] == logs[1]
 
 
+def test_1_what_was_counted_goes_on(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"metric": "loss", "validate_every": 3, "patience": 9}
+    for name in ("whole", "cut"):
+        dev_losses(monkeypatch, 3.0, 5.0, 6.0, 7.0)
+        Poisoned(monkeypatch, {4, 5})
+        if name == "cut":
+            with pytest.raises(Cut):
+                run(pairs, tmp_path / name, cut_at(9), **options)
+        run(pairs, tmp_path / name, resume=True, **options)
+    whole, cut = (_progress(tmp_path / name, 12) for name in ("whole", "cut"))
+    assert whole == cut
+    assert (whole["best_step"], whole["without_gain"], whole["skipped"]) == (3, 3, 2)
+
+
+def test_1_every_step_batch_and_part_has_masks_of_its_own(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.training import fit
+
+    seeds: list[int] = []
+    real = fit.drawing
+
+    def drawing(generator: torch.Generator) -> Any:
+        seeds.append(generator.initial_seed())
+        return real(generator)
+
+    monkeypatch.setattr(fit, "drawing", drawing)
+    run(pairs, tmp_path, steps=3, accumulate=2, parts=2)
+    assert len(seeds) == len(set(seeds)) == 3 * 2 * 2
+
+
 def test_2_resume_at_an_epochs_end_is_bit_equal(tmp_path: Path, pairs: Pairs) -> None:
     epochs: dict[int, int] = {}
     run(pairs, tmp_path / "whole", lambda e: epochs.update({e["step"]: e["epoch"]}) if e["event"] == "train" else None,
         steps=16, log_every=1, save_every=1, keep=20)  # fmt: skip
-    end = next(step for step in range(1, 16) if epochs[step + 1] > epochs[step])
+    end = next(step for step in range(2, 16) if epochs[step] > epochs[step - 1])  # it rises with an epoch's last batch
 
     def cut(event: Event) -> None:
         if event["event"] == "train" and event["step"] == end + 1:
@@ -87,6 +137,8 @@ def test_2_resume_at_an_epochs_end_is_bit_equal(tmp_path: Path, pairs: Pairs) ->
     assert max(_steps(tmp_path / "cut")) == end
     run(pairs, tmp_path / "cut", resume=True, steps=16, log_every=1, save_every=1, keep=20)
     assert same(weights(tmp_path / "whole", 16), weights(tmp_path / "cut", 16))
+    logs = [[_timeless(e) for e in _log(tmp_path / name)] for name in ("whole", "cut")]
+    assert logs[0] == logs[1]  # the epochs too
 
 
 def test_3_resuming_a_finished_run_writes_nothing(tmp_path: Path, pairs: Pairs) -> None:
@@ -96,6 +148,33 @@ def test_3_resuming_a_finished_run_writes_nothing(tmp_path: Path, pairs: Pairs) 
     run(pairs, tmp_path, lambda e: seen.append(e["event"]), resume=True)
     assert snapshot(tmp_path) == before
     assert seen == ["finished"]
+
+
+def test_3_a_run_that_ended_by_patience_is_finished_too(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"metric": "loss", "validate_every": 3, "patience": 2}
+    dev_losses(monkeypatch, 3.0, 5.0, 6.0)
+    run(pairs, tmp_path, **options)
+    before = snapshot(tmp_path)
+    run(pairs, tmp_path, resume=True, **options)
+    assert snapshot(tmp_path) == before
+    assert max(_steps(tmp_path)) == 9
+
+
+def test_3_a_finished_run_made_longer_is_finished_only_with_its_new_model(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped between its last checkpoint and its final model, while the shorter run's final model is still there."""
+    from regard.training import session
+
+    dev_losses(monkeypatch, 3.0, 5.0, 6.0)
+    run(pairs, tmp_path, metric="loss")
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "score", lambda *args, **options: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(Stopped):
+            run(pairs, tmp_path, metric="loss", steps=15, resume=True)
+    assert run(pairs, tmp_path, metric="loss", steps=15, resume=True).training["steps"] == 15
 
 
 def test_4_killed_at_any_instant_of_a_save_the_newest_complete_checkpoint_loads(
@@ -127,6 +206,29 @@ def test_4_killed_at_any_instant_of_a_save_the_newest_complete_checkpoint_loads(
         run(pairs, out, resume=True)
         assert same(weights(out, 12), weights(tmp_path / "whole", 12))
         assert not list((out / "checkpoints").glob(".part-*"))
+
+
+def test_4_killed_while_an_old_checkpoint_is_removed_it_no_longer_counts(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    save_small(checkpoints, 1)
+
+    def dying(folder: Path, **options: Any) -> None:
+        if folder.exists():
+            next(folder.iterdir()).unlink()
+            os._exit(9)
+
+    pid = os.fork()
+    if pid == 0:
+        shutil.rmtree = dying  # type: ignore[assignment]
+        save_small(checkpoints, 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert checkpoints.steps() == [2]
+    assert checkpoints.load().step == 2
+
+
+def save_small(checkpoints: Checkpoints, step: int) -> None:
+    checkpoints.save(Checkpoint(step, {"weights": {"w": torch.full((3,), float(step))}}, {}))
 
 
 RENAME = Path.rename
@@ -190,6 +292,19 @@ def test_6_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     run(pairs, out, resume=True, step=3)
     run(pairs, tmp_path / "whole")
     assert same(weights(out, 12), weights(tmp_path / "whole", 12))
+
+
+def test_6_a_damaged_checkpoint_is_not_offered_in_place_of_another(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    for step in (1, 2, 3):
+        save_small(checkpoints, step)
+    for step in (2, 3):
+        (checkpoints.path(step) / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match=r"step-00000003 is damaged.*--step 1$"):
+        checkpoints.load()
+    (checkpoints.path(1) / "checkpoint.json").unlink()
+    with pytest.raises(UserError, match=r"step-00000003 is damaged.*there is no other"):
+        checkpoints.load()
 
 
 def start(corpus: Path, out: Path, *words: str) -> "subprocess.Popen[str]":
@@ -280,7 +395,9 @@ def test_going_on_from_a_bundle_survives_a_kill_before_the_first_checkpoint(tmp_
 def test_what_an_aborted_start_left_behind_is_not_used(tmp_path: Path, pairs: Pairs) -> None:
     tmp_path.joinpath("run").mkdir()
     (tmp_path / "run/tokenizer.json").write_text("half a fi")
+    (tmp_path / "run/.part-recipe").write_text("half a re")
     run(pairs, tmp_path / "run")
+    assert not (tmp_path / "run/.part-recipe").exists()
     assert max(_steps(tmp_path / "run")) == 12
 
 
@@ -315,6 +432,7 @@ def test_7_a_signal_in_other_phases_loses_nothing(
         if not fired:
             fired = True
             signal.raise_signal(signal.SIGTERM)
+            pytest.fail("it went on")  # these phases may be long: they are left at once
         return real(*args, **options)
 
     owner, name = {
@@ -332,6 +450,46 @@ def test_7_a_signal_in_other_phases_loses_nothing(
     ours, theirs = load_bundle(tmp_path / "stopped"), load_bundle(tmp_path / "whole")
     assert ours.training["finished"] is True
     assert ours.scores == theirs.scores
+
+
+def test_7_a_signal_in_an_update_waits_for_its_end(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.training.optim import Optimizer
+
+    real = Optimizer.step
+
+    def step(optimizer: Optimizer, number: int) -> float:
+        if number == 8:  # a validation, which is left at once, was before it
+            signal.raise_signal(signal.SIGTERM)
+        return real(optimizer, number)
+
+    monkeypatch.setattr(Optimizer, "step", step)
+    with pytest.raises(Stopped):
+        run(pairs, tmp_path)
+    assert max(_steps(tmp_path)) == 8
+
+
+def test_7_a_signal_before_a_phase_is_seen_at_its_start() -> None:
+    stop = Stop()
+    with stop.listening():
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Stopped), stop.interruptible():
+            pytest.fail("it went on")
+
+
+def test_7_a_second_sigterm_does_not_keep_it_from_saving() -> None:
+    code = (
+        "import signal\n"
+        "from regard.training.signals import Stop\n"
+        "stop = Stop()\n"
+        "with stop.listening():\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    print('saved')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout) == (0, "saved\n")
 
 
 def test_8_a_second_ctrl_c_is_out_at_once() -> None:
@@ -359,10 +517,25 @@ def test_8_the_first_ctrl_c_only_asks() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-class Poisoned:
-    """Makes the loss of some steps NaN."""
+def nan_loss(total: Tensor) -> Tensor:
+    return total * float("nan")
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
+
+def infinite_loss(total: Tensor) -> Tensor:
+    return total + float("inf")  # its gradient is finite
+
+
+def infinite_gradient(total: Tensor) -> Tensor:
+    total.register_hook(lambda gradient: gradient * float("inf"))
+    return total
+
+
+class Poisoned:
+    """Makes the loss of some steps NaN, or otherwise useless."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, steps: set[int], poison: Callable[[Tensor], Tensor] = nan_loss
+    ) -> None:
         from regard.tasks.translation import TranslationTask
 
         self.calls = 0
@@ -372,18 +545,22 @@ class Poisoned:
             self.calls += 1
             found = real(task, model, batch)
             if self.calls in steps:
-                return type(found)(found.total * float("nan"), found.count, found.metrics)
+                return type(found)(poison(found.total), found.count, found.metrics)
             return found
 
         monkeypatch.setattr(TranslationTask, "loss", loss)
 
 
-def test_9_a_nan_loss_is_skipped_and_counted(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    Poisoned(monkeypatch, {4, 5})
+@pytest.mark.parametrize("poison", [nan_loss, infinite_loss, infinite_gradient])
+def test_9_an_update_that_is_not_finite_is_skipped_and_counted(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch, poison: Callable[[Tensor], Tensor]
+) -> None:
+    poisoned = [2, 3, 4, 6, 7, 8]  # more than the run is given up for, but not in a row
+    Poisoned(monkeypatch, set(poisoned), poison)
     run(pairs, tmp_path)
-    assert [e["step"] for e in _log(tmp_path) if e["event"] == "skipped"] == [4, 5]
-    state = json.loads((tmp_path / "checkpoints/step-00000012/checkpoint.json").read_text())["state"]
-    assert state["progress"]["skipped"] == 2
+    assert [e["step"] for e in _log(tmp_path) if e["event"] == "skipped"] == poisoned
+    assert _progress(tmp_path, 12)["skipped"] == len(poisoned)
+    assert all(math.isfinite(e["loss"]) for e in _log(tmp_path) if e["event"] == "train")
     assert all(t.isfinite().all() for t in weights(tmp_path, 12).values())
 
 
@@ -409,13 +586,25 @@ def test_9_a_nan_is_never_the_best(tmp_path: Path, pairs: Pairs, monkeypatch: py
     assert [e["loss"] for e in validations] == [None, 3.0, None, 9.0]  # JSON has no NaN
 
 
-def test_10_out_of_memory_gives_advice(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_memory_on_a_gpu() -> Any:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+def no_memory_in_python() -> Any:
+    raise MemoryError
+
+
+def no_memory_for_a_tensor() -> Any:
+    return torch.empty(1 << 46)
+
+
+@pytest.mark.parametrize("hungry", [no_memory_for_a_tensor, no_memory_on_a_gpu, no_memory_in_python])
+def test_10_out_of_memory_gives_advice(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch, hungry: Callable[[], Any]
+) -> None:
     from regard.tasks.translation import TranslationTask
 
-    def hungry(task: Any, model: Any, batch: Any) -> Any:
-        return torch.empty(1 << 46)
-
-    monkeypatch.setattr(TranslationTask, "loss", hungry)
+    monkeypatch.setattr(TranslationTask, "loss", lambda task, model, batch: hungry())
     with pytest.raises(UserError, match="batch_tokens=128 accumulate=2"):
         run(pairs, tmp_path)
 
@@ -507,9 +696,52 @@ def test_12_changed_data_is_refused_with_the_file_named(corpus: Path, tmp_path: 
     assert max(_steps(tmp_path / "run")) == 15
 
 
-def test_12_settings_that_change_no_update_may_differ(stopped: Path, pairs: Pairs) -> None:
-    run(pairs, stopped, resume=True, log_every=2, validate_every=4, keep=2)
-    assert max(_steps(stopped)) == 12
+# Another value for everything that an update depends on.
+OTHERS: dict[str, dict[str, Any]] = {
+    "train": {"batch_tokens": 128, "accumulate": 2, "optimizer": "muon", "lr": 0.5, "matrix_lr": 0.5, "warmup": 3}
+    | {"schedule": "linear", "betas": [0.8, 0.9], "eps": 0.1, "weight_decay": 0.5, "label_smoothing": 0.3}
+    | {"clip": 9.0, "ema": 0.5, "precision": "bfloat16", "parts": 2},
+    "data": {"max_length": 9, "max_chars": 99, "skip_bad": True, "keys": ["a", "b"], "source": "de", "target": "fr"},
+    "tokenizer": {"kind": "char", "size": 50, "shared": False},
+    "model": {"d_ff": 64, "dropout": 0.2},
+}
+UNFIT = ["train.optimizer", "tokenizer.shared", "model.d_ff", "model.dropout"]  # no force would help
+
+
+def test_12_everything_that_an_update_depends_on_is_refused(tmp_path: Path, pairs: Pairs) -> None:
+    def go(change: dict[str, Any], count: int = 200, **options: Any) -> None:
+        tree = small_recipe(optimizer="adamw")
+        for section, value in change.items():
+            tree[section] = tree[section] | value if isinstance(value, dict) else value
+        train(make_recipe(tree), tmp_path, pairs=pairs[:count], dev=pairs[200:], resume=True, **options)
+
+    with pytest.raises(Cut):
+        go({}, callbacks=[cut_at(6)])
+    before = snapshot(tmp_path)
+    for section, changes in OTHERS.items():
+        for key, value in changes.items():
+            unfit = f"{section}.{key}" in UNFIT
+            with pytest.raises(UserError, match="another optimizer or model" if unfit else rf"{section}\.{key} was "):
+                go({section: {key: value}}, force=unfit)
+    with pytest.raises(UserError, match="seed was 1, now 2"):
+        go({"seed": 2})
+    with pytest.raises(UserError, match="the data changed: memory"):
+        go({}, count=199)
+    assert snapshot(tmp_path) == before
+
+
+def test_12_every_setting_of_training_is_either_refused_or_free() -> None:
+    assert OTHERS["train"].keys() | FREE == TrainConfig.model_fields.keys()
+
+
+def test_12_settings_that_change_no_update_may_differ(tmp_path: Path, stopped: Path, pairs: Pairs) -> None:
+    run(pairs, tmp_path / "whole")
+    free = {"log_every": 2, "validate_every": 4, "save_every": 2, "keep": 4, "average": 1, "final": "last", "steps": 14}
+    free |= {"metric": "loss", "patience": 9, "validation_pairs": 2, "samples": 0, "threads": 0, "device": "cpu"}
+    assert free.keys() == FREE
+    run(pairs, stopped, resume=True, **free)
+    assert max(_steps(stopped)) == 14
+    assert same(weights(stopped, 12), weights(tmp_path / "whole", 12))
 
 
 @pytest.mark.slow
@@ -539,6 +771,11 @@ def test_twenty_kills_at_random_give_the_same_weights(corpus: Path, tmp_path: Pa
 
 def _steps(out: Path) -> list[int]:
     return sorted(int(p.name[5:]) for p in (out / "checkpoints").glob("st*p-*"))
+
+
+def _progress(out: Path, step: int) -> dict[str, Any]:
+    state = json.loads((out / f"checkpoints/step-{step:08d}/checkpoint.json").read_text())["state"]
+    return {key: value for key, value in state["progress"].items() if key != "seconds"}
 
 
 def _log(out: Path) -> list[Event]:

@@ -60,6 +60,14 @@ def test_a_run_keeps_its_parts_when_it_goes_on(tmp_path: Path, pairs: Pairs) -> 
     assert load_bundle(tmp_path / "cut" / "model").training["recipe"]["train"]["parts"] == 2
 
 
+def test_a_run_that_chose_its_parts_keeps_them_on_fewer_cores(tmp_path: Path, pairs: Pairs, two_threads: None) -> None:
+    run(pairs, tmp_path / "cut", steps=2, batch_tokens=2048, threads=2)
+    assert load_recipe(tmp_path / "cut" / "recipe.toml").train.parts == 2
+    gone_on = run(pairs, tmp_path / "cut", steps=4, batch_tokens=2048, threads=1, resume=True)
+    whole = run(pairs, tmp_path / "whole", steps=4, batch_tokens=2048, threads=1, parts=2)
+    assert all(torch.equal(whole[name], gone_on[name]) for name in whole)
+
+
 def test_a_batch_is_cut_by_rows() -> None:
     batch = Batch.of([(np.arange(5, 5 + n), np.arange(9, 9 + n)) for n in (1, 2, 3, 4, 5)])
     parts = batch.cut(3)
@@ -90,6 +98,20 @@ def test_results_come_in_order_and_from_threads_of_their_own(two_threads: None) 
     assert torch.get_num_threads() == 2
 
 
+def test_results_come_in_order_although_the_first_ends_last(two_threads: None) -> None:
+    workers, last_ended = Workers(2), threading.Event()
+
+    def work(number: int) -> int:
+        if number == 7:
+            assert last_ended.wait(10)
+            return number
+        last_ended.set()
+        return number
+
+    assert workers.map(work, [7, 8]) == [7, 8]
+    workers.close()
+
+
 def test_an_error_in_a_part_comes_out(two_threads: None) -> None:
     workers = Workers(2)
     with pytest.raises(ZeroDivisionError):
@@ -115,3 +137,13 @@ def test_threads_draw_from_generators_of_their_own() -> None:
     for seed in (1, 2):
         with drawing(torch.Generator().manual_seed(seed)):
             assert all(torch.equal(mask, keep_mask(x, 0.5)) for mask in drawn[seed])
+
+
+def test_a_generator_is_drawn_from_inside_alone() -> None:
+    x = torch.ones(4096)
+    generator = torch.Generator().manual_seed(1)
+    with drawing(generator):
+        keep_mask(x, 0.5)
+    before = generator.get_state()
+    keep_mask(x, 0.5)
+    assert torch.equal(generator.get_state(), before)
