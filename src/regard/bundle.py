@@ -84,7 +84,10 @@ def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     """Named tensors as a safetensors file; a full disk is an OSError, as everywhere else."""
     try:
         plain = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+        path.touch()
+        mode = path.stat().st_mode
         save_file(plain, path, metadata={"format": "pt"})
+        path.chmod(mode)  # the library makes a file that only its owner can read
     except SafetensorError as error:  # it tells of a full disk in words alone
         if "os error 28" in str(error).lower() or "no space" in str(error).lower():
             raise OSError(errno.ENOSPC, str(error)) from None

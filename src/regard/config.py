@@ -196,7 +196,11 @@ def default_recipe(files: Sequence[str], overrides: Sequence[str] = ()) -> Recip
         endings = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
         if all(e.isalpha() and len(e) in (2, 3) for e in endings) and endings != ["txt", "txt"]:
             tree["data"] |= dict(zip(("source", "target"), endings, strict=True))
-    return make_recipe(tree, overrides)
+    recipe = make_recipe(tree, overrides)
+    if recipe.train.warmup == tree["train"]["warmup"]:  # a short run warms up for a tenth of its steps
+        tree["train"]["warmup"] = max(1, min(recipe.train.warmup, recipe.train.steps // 10))
+        recipe = make_recipe(tree, overrides)
+    return recipe
 
 
 def _parse_override(text: str) -> tuple[str, str, Any]:

@@ -207,6 +207,9 @@ def test_mistakes_are_one_line_and_exit_code_2(model: Path, tmp_path: Path) -> N
     assert_one_line(regard("train", tmp_path / "empty.tsv", *out), "empty.tsv")
     assert_one_line(regard("train", tmp_path / "folder", *out), "recipe.toml")
     assert_one_line(regard("train", *out), "recipe")
+    assert_one_line(regard("train", tmp_path / "gone", "--resume"), "there is no run at")
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "gone").exists()
     assert_one_line(regard("translate", tmp_path / "nothing"), "nothing")
     assert_one_line(regard("translate", tmp_path / "folder"), "model.json")
     assert_one_line(regard("translate", model, tmp_path / "nofile.txt"), "nofile.txt")
@@ -217,6 +220,17 @@ def test_mistakes_are_one_line_and_exit_code_2(model: Path, tmp_path: Path) -> N
     assert_one_line(regard("data", "check", tmp_path / "missing.tsv"), "missing.tsv")
     assert_one_line(regard("average", model, "--out", model), str(model))
     assert_one_line(regard("look", model, ""), "text")
+
+
+def test_files_of_a_model_can_be_read_by_all_who_can_read_one_of_them(model: Path) -> None:
+    modes = {path.stat().st_mode for path in (model / "model").iterdir()}
+    assert len(modes) == 1
+
+
+def test_data_check_fails_on_what_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "one.tsv").write_text("only one column\nhere too\n")
+    done = regard("data", "check", tmp_path / "one.tsv")
+    assert_one_line(done, "no pair in it can be used")
 
 
 def test_a_damaged_model_is_named(model: Path, tmp_path: Path) -> None:

@@ -575,6 +575,27 @@ def test_9_several_nan_losses_in_a_row_stop_the_run(
         assert all(t.isfinite().all() for t in weights(tmp_path, step).values())
 
 
+def test_equal_bleu_is_decided_by_the_loss(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.tasks.task import Evaluation
+    from regard.tasks.translation import TranslationTask
+
+    found = iter([(0.0, 6.0), (0.0, 5.0), (0.0, 5.5), (1.0, 9.0)])
+
+    def evaluate(task: Any, model: Any) -> Evaluation:
+        bleu, loss = next(found)
+        return Evaluation({"bleu": bleu, "loss": loss})
+
+    monkeypatch.setattr(TranslationTask, "evaluate", evaluate)
+    run(pairs, tmp_path, validate_every=3)
+    assert [e["best"] for e in _log(tmp_path) if e["event"] == "validate"] == [True, True, False, True]
+
+
+def test_a_start_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no training data"):
+        train(make_recipe(small_recipe()), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_9_a_nan_is_never_the_best(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.tasks.translation import TranslationTask
 

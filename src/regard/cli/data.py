@@ -27,6 +27,8 @@ def check(
     else:
         for line in report.lines():
             print(line)
+    if not report.read.pairs:
+        raise UserError("no pair in it can be used")
 
 
 @app.command()

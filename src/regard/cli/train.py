@@ -87,6 +87,8 @@ def read_arguments(what: list[str], out: Path | None, resume: bool) -> tuple["Re
         return load_recipe(saved, overrides), None, out or paths[0]
     if len(paths) == 1 and paths[0].suffix == ".toml":
         return load_recipe(paths[0], overrides), paths[0].parent, out or Path("runs") / paths[0].stem
+    if resume and len(paths) == 1 and not paths[0].exists():
+        raise UserError(f"there is no run at {paths[0]}")
     if len(paths) > 2:
         raise UserError(
             f"{len(paths)} files were given; training pairs are one .tsv or .jsonl file, or two aligned files"

@@ -23,6 +23,7 @@ from regard.training.workers import Workers
 Event = dict[str, Any]
 Callback = Callable[[Event], None]
 
+FIRST_LINE = 10  # the step that is logged in any case: one sees soon that it runs, and how fast
 MOST_SKIPPED = 5  # updates without a finite loss, one after another, before the run is given up
 
 
@@ -35,6 +36,7 @@ class Progress:
     seconds: float = 0.0
     validated: int = -1  # the last step that was validated
     best: float | None = None
+    best_loss: float = math.inf  # of the best: it decides between equals
     best_step: int = 0
     without_gain: int = 0
     skipped: int = 0
@@ -105,7 +107,7 @@ class Fit:
         except Stopped:
             if progress.step not in self.run.checkpoints.scheduled():
                 self.save(scheduled=False)
-            self._tell({"event": "stopped", "step": progress.step})
+            self._notify({"event": "stopped", "step": progress.step})
             raise
         except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
             raise _explain_memory(error, config) from error
@@ -149,7 +151,7 @@ class Fit:
                 f"the loss was not finite {MOST_SKIPPED} updates in a row (step {step}); "
                 "lower train.lr, lengthen train.warmup, or set train.clip = 1; the checkpoints before it are sound"
             )
-        if step % config.log_every == 0 or step == config.steps:
+        if step % config.log_every == 0 or step in (FIRST_LINE, config.steps):
             self._log_line(lr, norm)
 
     def _gradient(self, work: tuple[Any, int, int]) -> tuple[tuple[Tensor | None, ...], float, float]:
@@ -205,6 +207,7 @@ class Fit:
         progress, config = self.progress, self.config
         if progress.validated == progress.step:
             return
+        self._notify({"event": "validating", "step": progress.step})
         self.model.eval()
         began, raw = time.perf_counter(), self._swap_in_average()
         try:
@@ -212,12 +215,18 @@ class Fit:
                 evaluation = self.task.evaluate(self.model)
         finally:
             self._swap_out(raw)
-        value = evaluation.scores[config.metric]
-        better = math.isfinite(value) and (
-            progress.best is None or (value < progress.best if config.metric == "loss" else value > progress.best)
-        )
+        value, loss = evaluation.scores[config.metric], evaluation.scores["loss"]
+        if not math.isfinite(value):
+            better = False
+        elif progress.best is None:
+            better = True
+        elif config.metric == "loss":
+            better = value < progress.best
+        else:
+            better = value > progress.best or (value == progress.best and loss < progress.best_loss)
         if better:
-            progress.best, progress.best_step, progress.without_gain = value, progress.step, 0
+            progress.best, progress.best_loss = value, loss
+            progress.best_step, progress.without_gain = progress.step, 0
         else:
             progress.without_gain += 1
         progress.validated = progress.step
@@ -276,8 +285,11 @@ class Fit:
             self.task.batches.restore(state | {"pool": 0, "batch": 0})
 
     def _tell(self, event: Event) -> None:
-        if event["event"] != "stopped":
-            self.run.log(event)
+        self.run.log(event)
+        self._notify(event)
+
+    def _notify(self, event: Event) -> None:
+        """Tells without a line in the log."""
         for callback in self.callbacks:
             callback(event)
 

@@ -62,6 +62,10 @@ class Show:
         else:
             self._print(text)
 
+    def _validating(self, event: Event) -> None:
+        if self.bar is not None and self.row is not None:
+            self.bar.update(self.row, description=f"step {event['step']:,}: translating the dev set")
+
     def _validate(self, event: Event) -> None:
         scores = "  ".join(
             f"{name} {event[name]:.{3 if name == 'loss' else 2}f}" for name in ("loss", "bleu", "chrf") if name in event

@@ -32,7 +32,11 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Refuses when another process writes here. The system lets go of the lock when a process dies."""
+        """Refuses when another process writes here. The system lets go of the lock when a process dies.
+
+        A folder made for a run that then could not begin is taken away again.
+        """
+        made = not self.folder.exists()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -46,6 +50,11 @@ class Run:
                     f"another run is writing to {self.folder}; wait for it or choose another folder"
                 ) from None
             yield
+        except BaseException:
+            if made and [path.name for path in self.folder.iterdir()] == [".lock"]:
+                (self.folder / ".lock").unlink()
+                self.folder.rmdir()
+            raise
         finally:
             os.close(handle)
             if self._log is not None:
