@@ -7,7 +7,12 @@ from benchmarks.results import REPORT, page, write
 from regard.errors import UserError
 from regard.training.signals import Stopped
 
-NAMES = {"multi30k": "benchmarks.multi30k", "tatoeba": "benchmarks.tatoeba", "demo": "benchmarks.demo"}
+NAMES = {
+    "demo": "benchmarks.demo",
+    "multi30k": "benchmarks.multi30k",
+    "tatoeba": "benchmarks.tatoeba",
+    "train-speed": "benchmarks.train_speed",
+}
 QUICK = ("demo",)
 
 

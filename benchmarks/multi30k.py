@@ -5,7 +5,7 @@ from typing import Any
 from benchmarks.results import write
 from benchmarks.runs import data_files, facts, trained
 
-# The same recipe on the raw text, a third of the steps: cased, untokenised, scored by sacreBLEU's own tokenizer.
+# The same recipe on the raw text, fewer steps: cased, untokenised, scored by sacreBLEU's own tokenizer.
 CASED = [
     "train.steps=1400",
     'data.train=["multi30k/train.en", "multi30k/train.de"]',

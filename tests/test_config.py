@@ -232,9 +232,3 @@ def test_every_key_that_is_listed_can_be_set() -> None:
             recipe = make_recipe({}, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
             assert recipe.model_copy(update={"model": {}}) == Recipe(), key
             assert recipe.network(5, 5) == Recipe().network(5, 5), key
-
-
-def test_a_short_run_without_a_recipe_warms_up_for_a_tenth_of_it() -> None:
-    assert default_recipe(["a.tsv"], ["steps=60"]).train.warmup == 6
-    assert default_recipe(["a.tsv"], ["steps=60", "warmup=30"]).train.warmup == 30
-    assert default_recipe(["a.tsv"]).train.warmup == 200

@@ -72,11 +72,13 @@ class Model:
         if "n_best" in given and not given.get("sample"):
             given.setdefault("beam", max(self.bundle.decode.beam, given["n_best"]))
         try:
-            return DecodeOptions.model_validate(self.bundle.decode.model_dump() | given)
+            chosen = DecodeOptions.model_validate(self.bundle.decode.model_dump() | given)
         except ValidationError as error:
             problem = error.errors()[0]
             name = ".".join(map(str, problem["loc"]))
             raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
+        self.translator.engine.check(chosen)
+        return chosen
 
 
 def load(
@@ -97,6 +99,8 @@ def load(
     if engine == "ctranslate2":
         if len(bundles) > 1:
             raise UserError("CTranslate2 runs one model; an ensemble needs the torch engine")
+        if where.type != "cpu" and device != "auto":
+            raise UserError(f"the ctranslate2 engine runs on the CPU here; {device} needs the torch engine")
         return Model(bundles, CTranslate2(bundles[0], precision))
     if engine != "torch":
         raise UserError(f"engine {engine!r} is not known; choose torch or ctranslate2")

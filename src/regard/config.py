@@ -59,7 +59,11 @@ class TrainConfig(Section):
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = Field(
         "paper", description="how the learning rate goes after warm-up"
     )
-    warmup: int = Field(4000, ge=0, description="updates in which the learning rate rises from zero")
+    warmup: int = Field(
+        4000,
+        ge=0,
+        description="updates in which the learning rate rises; linear, cosine: a quarter of the steps at most",
+    )
     betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates")
     eps: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of matrices (adamw, muon)")
@@ -81,7 +85,11 @@ class TrainConfig(Section):
     device: str = Field("auto", description="auto, cpu, cuda, or cuda:N")
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto takes bfloat16 on CUDA alone")
     threads: int = Field(0, ge=0, description="CPU threads; 0 takes all cores")
-    parts: int = Field(0, ge=0, description="a batch is computed in so many parts side by side; 0 takes one a core")
+    parts: int = Field(
+        0,
+        ge=0,
+        description="a batch is computed in so many parts side by side; 0: one a core, each of 1,024 tokens at least",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -196,11 +204,7 @@ def default_recipe(files: Sequence[str], overrides: Sequence[str] = ()) -> Recip
         endings = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
         if all(e.isalpha() and len(e) in (2, 3) for e in endings) and endings != ["txt", "txt"]:
             tree["data"] |= dict(zip(("source", "target"), endings, strict=True))
-    recipe = make_recipe(tree, overrides)
-    if recipe.train.warmup == tree["train"]["warmup"]:  # a short run warms up for a tenth of its steps
-        tree["train"]["warmup"] = max(1, min(recipe.train.warmup, recipe.train.steps // 10))
-        recipe = make_recipe(tree, overrides)
-    return recipe
+    return make_recipe(tree, overrides)
 
 
 def _parse_override(text: str) -> tuple[str, str, Any]:

@@ -182,7 +182,7 @@ def test_muon_has_the_matrices_of_the_layers_and_adam_the_rest() -> None:
 
 def test_each_part_has_its_own_peak() -> None:
     model = network()
-    config = TrainConfig(optimizer="muon", lr=0.5, matrix_lr=0.1, schedule="linear", warmup=4, steps=8)
+    config = TrainConfig(optimizer="muon", lr=0.5, matrix_lr=0.1, schedule="linear", warmup=4, steps=16)
     optimizer = Optimizer(model, config, 16)
     assert run(model, optimizer, range(1, 2)) == [0.125]
     assert [g["lr"] for _, part in optimizer.parts for g in part.param_groups] == [0.025, 0.125, 0.125]
@@ -247,3 +247,9 @@ def test_freed_memory_is_used_again_without_faults() -> None:
     assert kept == "True"
     assert int(before) > 10
     assert int(after) < int(before) / 5
+
+
+def test_a_short_run_warms_up_for_a_quarter_of_it_where_the_schedule_ends_with_it() -> None:
+    short = {"warmup": 200, "steps": 40}
+    assert rate(TrainConfig(schedule="linear", **short), 10, 16) == 1.0
+    assert rate(TrainConfig(schedule="inverse_sqrt", **short), 10, 16) == 10 / 200

@@ -91,7 +91,7 @@ def test_results_come_in_order_and_from_threads_of_their_own(two_threads: None) 
         together.wait()
         return number, torch.get_num_threads(), threading.get_ident()
 
-    (first, threads, a), (second, _, b) = workers.map(work, [7, 8])
+    (first, threads, a), (second, _, b) = list(workers.map(work, [7, 8]))
     workers.close()
     assert (first, second, threads) == (7, 8, 1)
     assert len({a, b, threading.get_ident()}) == 3
@@ -108,15 +108,15 @@ def test_results_come_in_order_although_the_first_ends_last(two_threads: None) -
         last_ended.set()
         return number
 
-    assert workers.map(work, [7, 8]) == [7, 8]
+    assert list(workers.map(work, [7, 8])) == [7, 8]
     workers.close()
 
 
 def test_an_error_in_a_part_comes_out(two_threads: None) -> None:
     workers = Workers(2)
     with pytest.raises(ZeroDivisionError):
-        workers.map(lambda n: 1 / n, [1, 0])
-    assert workers.map(lambda n: 1 / n, [1, 2]) == [1.0, 0.5]
+        list(workers.map(lambda n: 1 / n, [1, 0]))
+    assert list(workers.map(lambda n: 1 / n, [1, 2])) == [1.0, 0.5]
     workers.close()
 
 

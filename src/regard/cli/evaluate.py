@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Engine, Precision, decode_options
+from regard.cli.options import EngineName, Precision, decode_options
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translations here.")] = None,
     tokenize: Annotated[str | None, typer.Option(help="sacreBLEU's tokenizer: 13a, none, intl, char, zh.")] = None,
     lowercase: Annotated[bool | None, typer.Option("--lowercase/--cased", help="Without regard to case.")] = None,
-    engine: Annotated[Engine, typer.Option(help="What translates: torch, or ctranslate2, which is faster.")] = "torch",
+    engine: Annotated[
+        EngineName, typer.Option(help="What translates: torch, or ctranslate2, which is faster.")
+    ] = "torch",
     precision: Annotated[Precision, typer.Option(help="With ctranslate2: int8 is faster and smaller.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -39,7 +41,7 @@ def evaluate(
     from regard.config import make_recipe
     from regard.data.formats import Report
     from regard.files import write_text
-    from regard.tasks.scores import ALL, compare, score
+    from regard.tasks.scores import METRICS, compare, score
     from regard.training.prepare import small_set
 
     options = decode_options(beam=beam, length_penalty=length_penalty)
@@ -58,10 +60,15 @@ def evaluate(
     outputs = system.translator.translate(sources, system.options(**options))
     if output is not None:
         write_text(output, "".join(text.replace("\n", " ") + "\n" for text in outputs))
-    scores = score(outputs, references, config, names=ALL, intervals=True)
+    scores = score(outputs, references, config, names=METRICS, intervals=True)
     comparisons = []
     if against is not None:
-        comparisons = compare(outputs, _theirs(against, report, sources, options, device), references, config)
+        comparisons = compare(
+            outputs,
+            _theirs(against, report, sources, options, device=device, engine=engine, precision=precision),
+            references,
+            config,
+        )
     if as_json:
         found = {
             "set": name,
@@ -89,12 +96,12 @@ def _own_set(system: "Model", model: Path) -> tuple[list[str], str]:
     raise UserError(f"{model} names no test or dev set; give the files to score on")
 
 
-def _theirs(path: Path, report: "Report", sources: list[str], options: dict[str, Any], device: str) -> list[str]:
+def _theirs(path: Path, report: "Report", sources: list[str], options: dict[str, Any], **how: Any) -> list[str]:
     from regard.api import load
     from regard.data.formats import read_lines
 
     if path.is_dir():
-        other = load(path, device=device)
+        other = load(path, **how)
         return other.translator.translate(sources, other.options(**options))
     if not path.is_file():
         raise UserError(f"there is no model and no file {path} to compare with")

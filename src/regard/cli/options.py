@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from regard.errors import UserError
 
-Engine = Literal["torch", "ctranslate2"]
-Precision = Literal["float32", "int8", "int16"]
+EngineName = Literal["torch", "ctranslate2"]
+Precision = Literal["float32", "int8"]
 
 
 def decode_options(**given: Any) -> dict[str, Any]:

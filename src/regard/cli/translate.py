@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from regard.cli.options import Engine, Precision, decode_options
+from regard.cli.options import EngineName, Precision, decode_options
 from regard.errors import UserError
 
 
@@ -34,7 +34,9 @@ def translate(
     top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sample from this much of the mass.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of sampling.")] = None,
-    engine: Annotated[Engine, typer.Option(help="What translates: torch, or ctranslate2, which is faster.")] = "torch",
+    engine: Annotated[
+        EngineName, typer.Option(help="What translates: torch, or ctranslate2, which is faster.")
+    ] = "torch",
     precision: Annotated[Precision, typer.Option(help="With ctranslate2: int8 is faster and smaller.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     json_lines: Annotated[bool, typer.Option("--json", help="JSON lines with scores and alternatives.")] = False,

@@ -18,6 +18,9 @@ class Engine(Protocol):
 
     limit: int | None  # the most tokens an input can have; None when any number will do
 
+    def check(self, options: DecodeOptions) -> None:
+        """Refuses what it cannot do, before anything is read or written."""
+
     def decode(
         self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions
     ) -> list[list[Hypothesis]]:
@@ -30,6 +33,9 @@ class Torch:
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self.models: list[Any] = [m.eval() for m in models]
         self.limit = least_limit(self.models)
+
+    def check(self, options: DecodeOptions) -> None:
+        """It can do all of them."""
 
     def decode(
         self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions

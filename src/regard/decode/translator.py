@@ -18,7 +18,7 @@ SENTENCE = re.compile(r".+?(?:[.!?…][\"'»”’)\]]*\s+|[。！？][」』”
 WORD = re.compile(r"\S+\s*|\s+")
 # The end of a text in Thai, Lao, Burmese, Khmer, kana, Han, or with their full-width punctuation.
 UNSPACED = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff01-\uff60\U00020000-\U0003ffff]\Z"
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff01-\uff60\U00020000-\U0003ffff][”’…]*\Z"
 )
 WINDOW = 512  # lines sorted by length and decoded together while streaming
 PART = 1_000_000_007  # between the numbers of two parts of one text

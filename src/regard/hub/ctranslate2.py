@@ -4,7 +4,6 @@ Its search is its own: scores are divided by length^alpha, not by the paper's ((
 an output may now and then be another one. Greedy outputs are the same.
 """
 
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
 from regard.nn.position import sinusoids
 from regard.text import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
 
-PRECISIONS = ("float32", "int8", "int16")
+PRECISIONS = ("float32", "int8")
 POSITIONS = 4096  # rows of the table of sinusoids that is written out
 BATCH = 1024  # tokens given to a worker at a time
 
@@ -59,19 +58,22 @@ class CTranslate2:
             self._translator = library.Translator(
                 str(Path(folder) / "model"),
                 compute_type=precision,
-                inter_threads=workers or len(os.sched_getaffinity(0)),
+                inter_threads=workers or torch.get_num_threads(),
                 intra_threads=1,
             )
+
+    def check(self, options: DecodeOptions) -> None:
+        if options.sample:
+            raise UserError("CTranslate2's random draws do not follow a seed; sample with the torch engine")
 
     def decode(
         self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions
     ) -> list[list[Hypothesis]]:
         """It sorts by length, fills batches and shares them among its workers by itself."""
-        if options.sample:
-            raise UserError("CTranslate2's random draws do not follow a seed; sample with the torch engine")
+        self.check(options)
         if not inputs:
             return []
-        longest = options.longest(torch.tensor([len(tokens) + 1 for tokens in inputs]), self.limit).tolist()
+        longest = int(options.longest(torch.tensor([len(tokens) + 1 for tokens in inputs]), self.limit).max())
         settings: dict[str, Any] = {
             "max_batch_size": BATCH,
             "batch_type": "tokens",
@@ -80,8 +82,8 @@ class CTranslate2:
             "disable_unk": True,
             "suppress_sequences": [[self._vocabulary[PAD]], [self._vocabulary[BOS]]],
             "max_input_length": 0,
-            "max_decoding_length": max(longest),
-            "min_decoding_length": options.min_length,
+            "max_decoding_length": longest,  # it knows one limit for all
+            "min_decoding_length": min(options.min_length, longest),
             "return_scores": True,
             "return_end_token": True,
             "beam_size": options.beam,
@@ -91,18 +93,18 @@ class CTranslate2:
         results = self._translator.translate_batch(words, **settings)
         return [
             [
-                self._hypothesis(words, score, most, options)
+                self._hypothesis(words, score, options)
                 for words, score in zip(result.hypotheses, result.scores, strict=True)
             ]
-            for result, most in zip(results, longest, strict=True)
+            for result in results
         ]
 
-    def _hypothesis(self, words: list[str], score: float, longest: int, options: DecodeOptions) -> Hypothesis:
+    def _hypothesis(self, words: list[str], score: float, options: DecodeOptions) -> Hypothesis:
         log_prob = score * len(words) ** options.length_penalty
         tokens = [self._numbers[word] for word in words]
         if tokens and tokens[-1] == EOS:
             tokens.pop()
-        return Hypothesis(tuple(tokens[:longest]), log_prob, options.normalise(log_prob, len(words)))
+        return Hypothesis(tuple(tokens), log_prob, options.normalise(log_prob, len(words)))
 
 
 def _library() -> ModuleType:

@@ -28,11 +28,11 @@ class Sinusoidal(nn.Module):
         self.register_buffer("table", sinusoids(length, d_model), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        end = start + x.size(1)
-        if end > self.table.size(0):
+        end, table = start + x.size(1), self.table  # a name of its own: another thread may set it meanwhile
+        if end > table.size(0):
             with torch.inference_mode(False):  # training must be able to use what decoding made
-                self.table = sinusoids(2 * end, x.size(2)).to(self.table)
-        return x + self.table[start:end]
+                table = self.table = sinusoids(2 * end, x.size(2)).to(table)
+        return x + table[start:end]
 
 
 class Learned(nn.Module):
@@ -52,23 +52,22 @@ class Learned(nn.Module):
 class Rotary(nn.Module):
     """Turns each pair of a query's or key's coordinates by its position times a rate (Su 2021)."""
 
-    cos: Tensor
-    sin: Tensor
+    table: Tensor  # cosines and sines: 2 T K/2
 
     def __init__(self, head_width: int, length: int = 256) -> None:
         super().__init__()
-        self._fill(length, head_width)
+        self.register_buffer("table", self._filled(length, head_width), persistent=False)
 
-    def _fill(self, length: int, width: int) -> None:
+    @staticmethod
+    def _filled(length: int, width: int) -> Tensor:
         angles = _angles(length, width)
-        self.register_buffer("sin", angles.sin().float(), persistent=False)
-        self.register_buffer("cos", angles.cos().float(), persistent=False)  # last: other threads ask for its length
+        return torch.stack((angles.cos(), angles.sin())).float()
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        end = start + x.size(2)
-        if end > self.cos.size(0):
+        end, table = start + x.size(2), self.table  # a name of its own: another thread may set it meanwhile
+        if end > table.size(1):
             with torch.inference_mode(False):  # training must be able to use what decoding made
-                self._fill(2 * end, x.size(3))
-        cos, sin = self.cos[start:end].to(x), self.sin[start:end].to(x)  # T K/2
+                table = self.table = self._filled(2 * end, x.size(3)).to(table)
+        cos, sin = table[:, start:end].to(x)  # T K/2 each
         even, odd = x[..., 0::2], x[..., 1::2]  # B H T K/2
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

@@ -12,7 +12,7 @@ from regard.config import ScoreConfig
 from regard.errors import UserError
 
 RESAMPLES = 1000
-ALL = ("BLEU", "chrF++", "TER")
+METRICS = ("BLEU", "chrF++", "TER")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class Comparison:
 
     def __str__(self) -> str:
         verdict = "significant" if self.p_value < 0.05 else "not significant"
-        return f"{self.name} {self.ours:.2f} against {self.theirs:.2f}: {self.ours - self.theirs:+.2f}, " + (
+        name = f"{self.name} (less is better)" if self.name == "TER" else self.name
+        return f"{name} {self.ours:.2f} against {self.theirs:.2f}: {self.ours - self.theirs:+.2f}, " + (
             f"p = {self.p_value:.4f}, {verdict} at 0.05"
         )
 

@@ -97,8 +97,8 @@ class TranslationBatches:
     def state(self) -> dict[str, int]:
         return self.order.state()
 
-    def restore(self, state: dict[str, int]) -> None:
-        self.order.restore(state)
+    def restore(self, state: dict[str, int], *, restart_epoch: bool = False) -> None:
+        self.order.restore(state | {"pool": 0, "batch": 0} if restart_epoch else state)
 
 
 class TranslationTask:

@@ -75,6 +75,7 @@ class Fit:
         self.device, self.autocast = choose_device(config)
         self.model: nn.Module = model.to(self.device)
         self.optimizer = Optimizer(model, config, d_model)
+        self.learned = [p for p in model.parameters() if p.requires_grad]
         self.workers = Workers(config.parts)
         self.facts = facts
         self.callbacks, self.on_best = callbacks, on_best
@@ -115,7 +116,7 @@ class Fit:
             self.workers.close()
 
     def _update(self) -> None:
-        """One update from `accumulate` batches; every random draw depends on the seed, the step and the batch alone."""
+        """One update from `accumulate` batches; a random draw depends on seed, step, batch and part alone."""
         progress, config = self.progress, self.config
         step = progress.step + 1
         batches = [next(self.task.batches) for _ in range(config.accumulate)]
@@ -160,12 +161,12 @@ class Fit:
         draws = torch.Generator(self.device).manual_seed(seed)
         with drawing(draws), torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             loss = self.task.loss(self.model, batch.to(self.device))
-        gradient = torch.autograd.grad(loss.total / count, list(self.model.parameters()), allow_unused=True)
+        gradient = torch.autograd.grad(loss.total / count, self.learned, allow_unused=True)
         nll = loss.metrics.get("nll", loss.total)
         return gradient, float(loss.total.detach()), float(nll.detach())
 
     def _add(self, gradient: tuple[Tensor | None, ...]) -> None:
-        for parameter, more in zip(self.model.parameters(), gradient, strict=True):
+        for parameter, more in zip(self.learned, gradient, strict=True):
             if more is not None:
                 parameter.grad = more if parameter.grad is None else parameter.grad + more
 
@@ -268,21 +269,15 @@ class Fit:
         state = {"progress": asdict(self.progress), "batches": self.task.batches.state(), "facts": self.facts}
         self.run.checkpoints.save(Checkpoint(self.progress.step, tensors, state), scheduled=scheduled)
 
-    def restore(self, checkpoint: Checkpoint, *, force: bool = False) -> None:
-        """force: where the batches are others now, their epoch is begun again."""
+    def restore(self, checkpoint: Checkpoint, *, restart_epoch: bool = False) -> None:
+        """restart_epoch: its batches are others now, so the epoch is begun again."""
         load_weights(self.model, checkpoint.tensors["weights"])
         self.optimizer.load(checkpoint.tensors["optimizer"])
         if self.ema is not None:
             saved = checkpoint.tensors.get("ema", checkpoint.tensors["weights"])  # it may have been switched on since
             self.ema = {n: saved[n].to(self.device) for n in self.ema}
         self.progress = Progress(**checkpoint.state["progress"] | {"finished": False})
-        state = checkpoint.state["batches"]
-        try:
-            self.task.batches.restore(state)
-        except UserError:
-            if not force:
-                raise
-            self.task.batches.restore(state | {"pool": 0, "batch": 0})
+        self.task.batches.restore(checkpoint.state["batches"], restart_epoch=restart_epoch)
 
     def _tell(self, event: Event) -> None:
         self.run.log(event)
@@ -323,5 +318,5 @@ def _explain_memory(error: Exception, config: TrainConfig) -> Exception:
     return UserError(
         f"out of memory with train.batch_tokens = {config.batch_tokens}; try batch_tokens={half} "
         f"accumulate={config.accumulate * 2}, which trains the same in less memory (with --resume --force to go on), "
-        "or a smaller model"
+        "fewer train.parts, or a smaller model"
     )

@@ -15,7 +15,8 @@ def rate(config: TrainConfig, step: int, d_model: int) -> float:
 
     It is 1 at the end of warm-up. Linear and cosine would reach 0 one step after the last: no update is for nothing.
     """
-    warm = max(1, config.warmup)
+    ends = config.schedule in ("linear", "cosine")
+    warm = max(1, min(config.warmup, config.steps // 4) if ends else config.warmup)
     if config.schedule == "paper":  # section 5.3, equation 3
         return float(d_model**-0.5 * min(step**-0.5, step * warm**-1.5))
     if step < warm:

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,12 +49,14 @@ class Run:
                 raise UserError(
                     f"another run is writing to {self.folder}; wait for it or choose another folder"
                 ) from None
-            yield
-        except BaseException:
-            if made and [path.name for path in self.folder.iterdir()] == [".lock"]:
-                (self.folder / ".lock").unlink()
-                self.folder.rmdir()
-            raise
+            try:
+                yield
+            except BaseException:
+                with suppress(OSError):
+                    if made and [path.name for path in self.folder.iterdir()] == [".lock"]:
+                        (self.folder / ".lock").unlink()
+                        self.folder.rmdir()
+                raise
         finally:
             os.close(handle)
             if self._log is not None:

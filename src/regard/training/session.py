@@ -13,7 +13,7 @@ from regard.config import Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import sweep, write_text
 from regard.models import Transformer
-from regard.tasks.scores import ALL, score
+from regard.tasks.scores import METRICS, score
 from regard.tasks.translation import TranslationTask
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
@@ -107,8 +107,9 @@ class _Session:
                 f"{self.run.folder} was trained with another optimizer or model, whose state does not fit; "
                 f"begin a new run with --from {self.run.folder}"
             )
-        if not force:
-            self._refuse_changes(checkpoint)
+        changes = self._changes(checkpoint)
+        if changes and not force:
+            raise UserError(f"cannot resume {self.run.folder}: {'; '.join(changes)}; undo that, or use --force")
         with self.stop.interruptible():
             self._prepare()
         self.facts["licences"] = checkpoint.state["facts"].get("licences", [])
@@ -118,7 +119,10 @@ class _Session:
         for later in [s for s in self.run.checkpoints.steps() if s > checkpoint.step]:
             self.run.checkpoints.remove(later)
         self.run.forget_after(checkpoint.step)
-        return self._finish(self._fit(checkpoint, force))
+        others = any(
+            change.startswith(("data.", "tokenizer.", "train.batch_tokens", "seed", "the data")) for change in changes
+        )
+        return self._finish(self._fit(checkpoint, restart_epoch=others))
 
     def _settle_parts(self, parts: int = 0) -> None:
         """A number of parts for good, so that a run goes on the same on a machine with other cores."""
@@ -145,10 +149,10 @@ class _Session:
         given = (self.parent.source, self.parent.target) if self.parent else None
         corpus = training_corpus(self.recipe, self.pairs)
         self.task, self.facts = prepare(self.recipe, self.run, corpus, self._tell, self.dev, given)
-        self.facts["environment"] = environment()
+        self.facts["environment"] = environment(self.recipe.train.parts)
         self.facts["licences"] = self.parent.licences if self.parent else []
 
-    def _fit(self, checkpoint: Checkpoint | None = None, force: bool = False) -> Fit:
+    def _fit(self, checkpoint: Checkpoint | None = None, *, restart_epoch: bool = False) -> Fit:
         torch.manual_seed(mixed(self.recipe.seed, 0))
         self.model = model = self.task.model()
         if self.parent is not None:
@@ -167,7 +171,7 @@ class _Session:
         )
         self.fit = fit
         if checkpoint is not None:
-            fit.restore(checkpoint, force=force)
+            fit.restore(checkpoint, restart_epoch=restart_epoch)
         elif self.parent is not None:
             fit.save(scheduled=False)  # from here on the run does not need the model it began from
         self._tell(
@@ -213,7 +217,7 @@ class _Session:
         for name, pairs in (("dev", self.task.dev), ("test", self.task.test)):
             if pairs:
                 outputs = translator.translate([s for s, _ in pairs])
-                scores = score(outputs, [t for _, t in pairs], self.recipe.score, names=ALL, intervals=True)
+                scores = score(outputs, [t for _, t in pairs], self.recipe.score, names=METRICS, intervals=True)
                 found[name] = {metric: s.to_dict() for metric, s in scores.items()}
         return found
 
@@ -249,8 +253,8 @@ class _Session:
     def _draw(self) -> None:
         write_text(self.run.folder / "curves.svg", curves(self.run.events()))
 
-    def _refuse_changes(self, checkpoint: Checkpoint) -> None:
-        """The data and the recipe must be those the run began with."""
+    def _changes(self, checkpoint: Checkpoint) -> list[str]:
+        """What is not as the run began with, of what its updates depend on."""
         saved = self.saved
         changes = []
         for section in ("data", "tokenizer", "train"):
@@ -264,11 +268,10 @@ class _Session:
         if before != now:
             names = sorted({name for name, _ in _items(before) ^ _items(now)})
             changes.append(f"the data changed: {', '.join(names)}")
-        if changes:
-            raise UserError(f"cannot resume {self.run.folder}: {'; '.join(changes)}; undo that, or use --force")
+        return changes
 
     def _warn_of_environment(self, checkpoint: Checkpoint) -> None:
-        before, now = checkpoint.state["facts"].get("environment", {}), environment()
+        before, now = checkpoint.state["facts"].get("environment", {}), environment(self.recipe.train.parts)
         if before != now:
             changed = ", ".join(f"{k}: {before.get(k)} then, {now[k]} now" for k in now if before.get(k) != now[k])
             text = f"resumed in another environment ({changed}): results may differ in the last bits"
@@ -314,11 +317,11 @@ def average(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {n: torch.stack([w[n].double() for w in weights]).mean(0).to(weights[0][n].dtype) for n in names}
 
 
-def environment() -> dict[str, Any]:
+def environment(parts: int) -> dict[str, Any]:
     """What exact resume depends on beside the seed."""
     return {
         "python": ".".join(map(str, sys.version_info[:2])),
         "torch": torch.__version__,
         "cpu": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),
+        "threads of a part": max(1, torch.get_num_threads() // parts),
     }

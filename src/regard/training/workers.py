@@ -1,12 +1,13 @@
 """A batch's gradient in parts, side by side: each part runs on one core from its first layer to its last.
 
 Two cores that share every operation wait for each other thousands of times in an update; two that share the batch
-meet once. The parts are summed in order, so the result depends on how many there are, not on how many cores do them.
+meet once. The parts are summed in order, so with no more cores than parts the result does not depend on the cores.
 """
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import torch
@@ -30,7 +31,7 @@ class Workers:
         self.count = min(parts, threads)
         self._pool: ThreadPoolExecutor | None = None
         if self.count > 1:
-            ready = threading.Barrier(self.count)  # every thread is there before the first part comes
+            ready = threading.Barrier(self.count, timeout=60)  # every thread is there before the first part comes
 
             def begin() -> None:
                 torch.get_num_threads()  # a thread's first question sets it to the process's number
@@ -42,15 +43,17 @@ class Workers:
                 started.result()
             torch.set_num_threads(threads)  # new threads take what was set last, in whichever thread
 
-    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """The results in the order of the items; the first error, once all have ended."""
-        if self._pool is None or len(items) == 1:
-            return [work(item) for item in items]
-        running = [self._pool.submit(work, item) for item in items]
-        errors = [error for one in running if (error := one.exception()) is not None]
-        if errors:
-            raise errors[0]
-        return [one.result() for one in running]
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """The results in the order of the items, each as soon as it is there; an error, once all have ended."""
+        if self._pool is None:
+            yield from map(work, items)
+            return
+        running = deque(self._pool.submit(work, item) for item in items)
+        try:
+            while running:
+                yield running.popleft().result()
+        finally:
+            wait(running)
 
     def close(self) -> None:
         if self._pool is not None:

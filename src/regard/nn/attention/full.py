@@ -13,13 +13,18 @@ from regard.nn.attention.multihead import Kernel
 from regard.nn.dropout import keep_mask
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
-    """softmax(Q K^T / sqrt(d_k)) V, section 3.2.1, equation 1: the plain reference. Gives the mix and the weights."""
+def attention_weights(q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    """softmax(Q K^T / sqrt(d_k)), where the mask allows."""
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # B H T S
     allowed = mask.allowed(q.size(-2), k.size(-2), q.device)
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -torch.inf)
-    weights = scores.softmax(-1)
+    return scores.softmax(-1)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
+    """softmax(Q K^T / sqrt(d_k)) V, section 3.2.1, equation 1: the plain reference. Gives the mix and the weights."""
+    weights = attention_weights(q, k, mask)
     return weights @ v, weights
 
 
@@ -29,8 +34,8 @@ class Full(Kernel):
     can = frozenset({"causal", "cross", "cache", "dropout"})
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        if self.training and self.dropout > 0:  # the fused kernel has no dropout on a CPU
-            weights = self.weights(q, k, mask)
+        if self.training and self.dropout > 0:  # drawn by our own dropout: the fused kernel's follows no generator
+            weights = attention_weights(q, k, mask)
             return (weights * keep_mask(weights, self.dropout)) @ v
         if mask.lengths is None and mask.causal and q.size(-2) == k.size(-2):
             return F.scaled_dot_product_attention(q, k, v, is_causal=q.size(-2) > 1)
@@ -38,4 +43,4 @@ class Full(Kernel):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
-        return attend(q, k, k, mask)[1]
+        return attention_weights(q, k, mask)
