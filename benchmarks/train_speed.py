@@ -112,6 +112,7 @@ def _opennmt(folder: Path, size: str, texts: dict[str, Path]) -> float:
     if not vocabulary.exists():
         config.write_text(json.dumps(settings))  # JSON is YAML
         subprocess.run([python, "-W", "ignore", "-m", "onmt.bin.build_vocab", "-config", str(config)], check=True)
+    del settings["n_sample"]  # with it, training is refused
     settings |= {
         "save_model": str(folder / "model"), "world_size": 1, "num_workers": 0, "seed": 1,
         "batch_type": "tokens", "batch_size": BATCH, "accum_count": [1], "normalization": "tokens",
