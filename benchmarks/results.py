@@ -93,7 +93,7 @@ def page() -> str:
         meta = {"commit", "machine", "versions", "date", "command", "about"}
         for key, value in content.items():
             if key not in meta and isinstance(value, int | float | str):
-                lines.append(f"| {key} | {value} |")
+                lines.append(f"| {key} | {_cell(value)} |")
         where = (
             f"{about['cpu']}, {about['cores']} cores, {about['instruction_set']}, {about['gflops']} GFLOP/s in float32"
         )
