@@ -15,8 +15,6 @@ def find_device(name: str) -> torch.device:
         raise UserError(f"{name!r} is not a device; use auto, cpu, cuda or cuda:N") from None
     if device.type not in ("cpu", "cuda"):
         raise UserError(f"device {name} is not supported; use auto, cpu, cuda or cuda:N")
-    if device.type == "cuda" and (device.index or 0) >= max(1, torch.cuda.device_count()):
-        raise UserError(f"there is no {name}: PyTorch sees {torch.cuda.device_count()} CUDA devices")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device {name} was asked for, but PyTorch sees no CUDA device here; use cpu or auto")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"there is no {name}: PyTorch sees {torch.cuda.device_count()} CUDA devices; use cpu or auto")
     return device

@@ -478,35 +478,24 @@ def test_7_a_signal_before_a_phase_is_seen_at_its_start() -> None:
             pytest.fail("it went on")
 
 
-def test_7_a_second_sigterm_does_not_keep_it_from_saving() -> None:
-    code = (
-        "import signal\n"
-        "from regard.training.signals import Stop\n"
-        "stop = Stop()\n"
-        "with stop.listening():\n"
-        "    signal.raise_signal(signal.SIGTERM)\n"
-        "    signal.raise_signal(signal.SIGTERM)\n"
-        "    print('saved')\n"
-    )
+def while_listening(*lines: str) -> tuple[int, str]:
+    """The exit code and the output of a process that does these lines while it listens for signals."""
+    start = ["import signal, time", "from regard.training.signals import Stop", "with Stop().listening():"]
+    code = "\n".join([*start, *(f"    {line}" for line in lines)])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False)
-    assert (done.returncode, done.stdout) == (0, "saved\n")
+    return done.returncode, done.stdout
+
+
+def test_7_a_second_sigterm_does_not_keep_it_from_saving() -> None:
+    twice = ["signal.raise_signal(signal.SIGTERM)"] * 2
+    assert while_listening(*twice, "print('saved')") == (0, "saved\n")
 
 
 def test_8_a_second_ctrl_c_is_out_at_once() -> None:
     """The first is taken up only after a long update; the second must not wait for it."""
-    code = (
-        "import signal, time\n"
-        "from regard.training.signals import Stop\n"
-        "stop = Stop()\n"
-        "with stop.listening():\n"
-        "    signal.raise_signal(signal.SIGINT)\n"
-        "    print('first', flush=True)\n"
-        "    signal.raise_signal(signal.SIGINT)\n"
-        "    print('second', flush=True)\n"
-        "    time.sleep(60)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False)
-    assert (done.returncode, done.stdout) == (130, "first\n")
+    ask, wait = "signal.raise_signal(signal.SIGINT)", "time.sleep(60)"
+    done = while_listening(ask, "print('first', flush=True)", ask, "print('second', flush=True)", wait)
+    assert done == (130, "first\n")
 
 
 def test_8_the_first_ctrl_c_only_asks() -> None:

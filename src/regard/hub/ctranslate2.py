@@ -112,7 +112,7 @@ def _library() -> ModuleType:
         import ctranslate2
         import ctranslate2.specs
     except ImportError:
-        raise UserError("CTranslate2 is not installed; get it with: pip install 'regard[ctranslate2]'") from None
+        raise UserError("CTranslate2 is not installed; get it with: pip install ctranslate2") from None
     library: ModuleType = ctranslate2
     return library
 
