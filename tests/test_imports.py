@@ -21,19 +21,20 @@ ALLOWED: dict[str, set[str]] = {
     "nn": set(),  # torch alone
     "files": {"errors"},
     "device": {"errors"},
+    "workers": set(),  # torch alone
     # text and data
     "text": {"errors", "files"},
     "data": {"errors", "files", "text"},
     # networks and what decodes them; a decoder speaks to a protocol, not to a model
     "models": {"nn"},
-    "decode": {"errors", "text"},
+    "decode": {"errors", "text", "workers"},
     # composed above the models: the recipe's schema, the bundle
     "config": {"decode", "errors", "models"},
     "bundle": {"__version__", "card", "decode", "errors", "files", "models", "text"},
     "hub": {"bundle", "decode", "errors", "files", "models", "nn", "text"},
     # learning
     "tasks": {"config", "data", "decode", "errors", "models", "nn", "text"},
-    "training": {"bundle", "config", "data", "device", "errors", "files", "models", "nn", "tasks", "text"},
+    "training": {"bundle", "config", "data", "device", "errors", "files", "models", "nn", "tasks", "text", "workers"},
     # what people use
     "api": {"bundle", "config", "decode", "device", "errors", "hub", "training"},
     "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},

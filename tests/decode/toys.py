@@ -68,11 +68,11 @@ def fixed(probabilities: dict[int, float], vocabulary: int) -> Callable[[Source,
 
 
 def echo(vocabulary: int) -> Callable[[Source, Prefix], list[float]]:
-    """Writes what it reads."""
+    """Writes what it reads. To end early is the least likely, or a beam's worth of that would end the search."""
 
     def logits(source: Source, prefix: Prefix) -> list[float]:
         wanted = source[len(prefix) - 1] if len(prefix) <= len(source) else EOS
-        return [30.0 if i == wanted else 0.0 for i in range(vocabulary)]
+        return [30.0 if i == wanted else -30.0 if i == EOS else 0.0 for i in range(vocabulary)]
 
     return logits
 

@@ -1,6 +1,6 @@
 """Batched beam search with the paper's length penalty, over the decoding protocol."""
 
-# Shapes: N sentences still open, W beam width, R = N W rows, T length, V vocabulary.
+# Shapes: N sentences still open, W beam width, R = N W rows, C candidates, T length, V vocabulary.
 
 from collections.abc import Sequence
 
@@ -10,6 +10,8 @@ from torch import Tensor
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Decodable, Hypothesis, Model
 from regard.text import BOS, EOS
+
+BLOCK = 128  # see `top`
 
 
 @torch.inference_mode()
@@ -24,52 +26,75 @@ def beam_search(
     model = Model(models, source, None if bool((lengths == source.size(1)).all()) else lengths)
     width = options.beam
     finished: list[list[Hypothesis]] = [[] for _ in range(source.size(0))]
-    place = torch.arange(source.size(0), device=source.device)  # N: which input each open sentence is
-    longest = options.longest(lengths, model.limit)  # N
+    places = list(range(source.size(0)))  # which input each open sentence is
+    longest = options.longest(lengths, model.limit)[:, None]  # N W
     tokens = torch.full((source.size(0), 1), BOS, device=source.device)  # R T; one row a sentence at first
     scores = torch.zeros(source.size(0), 1, device=source.device)  # N W: log P of each row
-    while place.numel():
-        open_, rows = scores.shape
+    while places:
+        rows = scores.size(1)
         log_probs = model.step(tokens[:, -1:])  # R V
-        options.forbid(log_probs, tokens, longest.repeat_interleave(rows))
-        total = (scores.view(-1, 1) + log_probs).view(open_, -1)  # N W*V
+        options.forbid(log_probs, tokens, longest.expand(-1, rows).reshape(-1))
         # Twice the width: even if `width` of them end here, as many can go on.
+        values, ids = top(log_probs, 2 * width)  # R C: no row can have more of the best
+        total = (scores.reshape(-1, 1) + values).view(len(places), -1)  # N W*C
         scores, chosen = total.topk(min(2 * width, total.size(1)))  # N 2W, best first
-        parents = chosen // log_probs.size(1) + torch.arange(open_, device=source.device)[:, None] * rows
-        next_ = chosen % log_probs.size(1)
-        ends = next_ == EOS
-        _collect(finished, place, tokens, scores, parents, ends, options)
-        done = torch.tensor([len(finished[i]) >= width for i in place.tolist()], device=source.device)
-        scores, order = scores.masked_fill(ends, -torch.inf).topk(min(width, scores.size(1)))  # N W
-        done |= scores[:, 0] == -torch.inf
-        kept = (~done).nonzero().squeeze(1)
-        parents, next_ = parents.gather(1, order)[kept], next_.gather(1, order)[kept]
-        tokens = torch.cat((tokens[parents.view(-1)], next_.view(-1, 1)), dim=1)
-        if not _same(parents.view(-1), open_ * rows):
-            model.reorder(parents.view(-1))
-        if kept.numel() < open_:
-            model.keep(kept)
-            place, longest, scores = place[kept], longest[kept], scores[kept]
+        next_ = ids.view(len(places), -1).gather(1, chosen)
+        parents = chosen.div_(ids.size(1), rounding_mode="floor")  # N 2W: rows within the sentence
+        parents += torch.arange(0, len(places) * rows, rows, device=source.device)[:, None]
+        left: Tensor | None = None
+        ends = (next_ == EOS) | (scores == -torch.inf)
+        if bool(ends.any()):
+            _collect(finished, places, tokens, scores, parents, next_, options)
+            scores, order = scores.masked_fill_(ends, -torch.inf).topk(min(width, scores.size(1)))
+            parents, next_ = parents.gather(1, order), next_.gather(1, order)
+            dead = scores[:, 0].eq(-torch.inf).tolist()
+            kept = [i for i, at in enumerate(places) if len(finished[at]) < width and not dead[i]]
+            if len(kept) < len(places):
+                left = torch.tensor(kept, dtype=torch.long, device=source.device)
+                places = [places[i] for i in kept]
+                scores, parents, next_, longest = scores[left], parents[left], next_[left], longest[left]
+        else:
+            scores, parents, next_ = scores[:, :width], parents[:, :width], next_[:, :width]
+        parents = parents.reshape(-1)
+        if width > 1 or parents.numel() < tokens.size(0):
+            model.reorder(parents)
+            tokens = tokens[parents]
+        if left is not None:
+            model.keep(left)
+        tokens = torch.cat((tokens, next_.reshape(-1, 1)), dim=1)
     return [sorted(found, key=lambda h: -h.score)[: options.n_best] for found in finished]
+
+
+def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest of each row and where they are (R C), as `topk` finds them, in a fraction of its time for many rows.
+
+    The largest are among the blocks with the largest maxima, and a maximum is quick to find.
+    """
+    rows, size = scores.shape
+    blocks = size // BLOCK
+    if rows < 4 or blocks < 4 * count:
+        return scores.topk(min(count, size))
+    best = scores[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK)).amax(-1).topk(count).indices  # R C
+    inside = (best[:, :, None] * BLOCK + torch.arange(BLOCK, device=scores.device)).view(rows, -1)  # R C*BLOCK
+    rest = torch.arange(blocks * BLOCK, size, device=scores.device).expand(rows, -1)
+    inside = torch.cat((inside, rest), dim=1)
+    values, order = scores.gather(1, inside).topk(count)
+    return values, inside.gather(1, order)
 
 
 def _collect(
     finished: list[list[Hypothesis]],
-    place: Tensor,
+    places: list[int],
     tokens: Tensor,
     scores: Tensor,
     parents: Tensor,
-    ends: Tensor,
+    next_: Tensor,
     options: DecodeOptions,
 ) -> None:
     """Hypotheses that end within the best `beam` candidates are finished."""
-    ended = ends[:, : options.beam] & scores[:, : options.beam].isfinite()
+    ended = (next_[:, : options.beam] == EOS) & scores[:, : options.beam].isfinite()
     for sentence, rank in ended.nonzero().tolist():
         log_prob = float(scores[sentence, rank])
         written = tokens[parents[sentence, rank], 1:].tolist()
         score = options.normalise(log_prob, len(written) + 1)
-        finished[int(place[sentence])].append(Hypothesis(tuple(written), log_prob, score))
-
-
-def _same(rows: Tensor, count: int) -> bool:
-    return rows.numel() == count and bool((rows == torch.arange(count, device=rows.device)).all())
+        finished[places[sentence]].append(Hypothesis(tuple(written), log_prob, score))

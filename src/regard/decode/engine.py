@@ -11,6 +11,7 @@ from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Hypothesis, least_limit
 from regard.decode.sample import sample
 from regard.text import EOS, PAD
+from regard.workers import Workers
 
 
 class Engine(Protocol):
@@ -28,11 +29,13 @@ class Engine(Protocol):
 
 
 class Torch:
-    """One model or several (an ensemble) that speak the decoding protocol."""
+    """One model or several (an ensemble) that speak the decoding protocol. On a CPU, batches run side by side."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
-        self.models: list[Any] = [m.eval() for m in models]
+        self.device = next(models[0].parameters()).device
+        self.models: list[Any] = [_fast(m.eval()) for m in models]
         self.limit = least_limit(self.models)
+        self.workers = Workers(torch.get_num_threads() if self.device.type == "cpu" else 1)
 
     def check(self, options: DecodeOptions) -> None:
         """It can do all of them."""
@@ -41,24 +44,38 @@ class Torch:
         self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions
     ) -> list[list[Hypothesis]]:
         """Inputs of like length are decoded together."""
-        found: list[list[Hypothesis]] = [[] for _ in inputs]
-        order = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
-        device = next(self.models[0].parameters()).device
-        start = 0
-        while start < len(order):
-            end = start + 1
-            while end < len(order) and (len(inputs[order[end]]) + 1) * (end + 1 - start) <= options.batch:
-                end += 1
-            batch = order[start:end]
-            source, lengths = pad([[*inputs[i], EOS] for i in batch], device)
+
+        def work(batch: list[int]) -> list[list[Hypothesis]]:
+            source, lengths = pad([[*inputs[i], EOS] for i in batch], self.device)
             if options.sample:
-                groups = sample(self.models, source, lengths, options, [numbers[i] for i in batch])
-            else:
-                groups = beam_search(self.models, source, lengths, options)
+                return sample(self.models, source, lengths, options, [numbers[i] for i in batch])
+            return beam_search(self.models, source, lengths, options)
+
+        found: list[list[Hypothesis]] = [[] for _ in inputs]
+        batches = _batches([len(tokens) + 1 for tokens in inputs], options.batch, self.workers.count)
+        for batch, groups in zip(batches, self.workers.map(work, batches), strict=True):
             for i, group in zip(batch, groups, strict=True):
                 found[i] = group
-            start = end
         return found
+
+
+def _batches(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int]]:
+    """Numbers of inputs of like length, at most so many tokens together, the longest first.
+
+    No batch is so large that it would leave a worker idle.
+    """
+    tokens = min(tokens, -(-sum(lengths) // workers)) if workers > 1 else tokens
+    batches: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if not batches or lengths[batches[-1][0]] * (len(batches[-1]) + 1) > tokens:
+            batches.append([])
+        batches[-1].append(i)
+    return batches
+
+
+def _fast(model: Any) -> Any:
+    """A model may offer a twin of itself that decodes faster."""
+    return model.for_decoding() if hasattr(model, "for_decoding") else model
 
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:

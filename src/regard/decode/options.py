@@ -10,6 +10,9 @@ from torch import Tensor
 
 from regard.text import BOS, EOS, PAD, UNK
 
+NEVER = slice(PAD, BOS + 1)  # padding, the unknown token and the begin symbol are no output
+assert {PAD, UNK, BOS} == set(range(NEVER.start, NEVER.stop))
+
 
 class DecodeOptions(BaseModel):
     """Beam search as published (section 6.1), or sampling when `sample` is set."""
@@ -58,12 +61,16 @@ class DecodeOptions(BaseModel):
         A row that is full, or that the rules leave nothing to go on with, ends: every search comes to an end.
         """
         written = tokens.size(1) - 1
+        must_end = longest <= written
+        simple = not (self.no_repeat_ngram or written < self.min_length or bool(must_end.any()))
+        if simple:  # at nearly every step
+            log_probs[:, NEVER] = -torch.inf
+            return
         ends = log_probs[:, EOS].clone()
-        log_probs[:, [PAD, UNK, BOS]] = -torch.inf
+        log_probs[:, NEVER] = -torch.inf
         if self.no_repeat_ngram:
             _forbid_repeats(log_probs, tokens[:, 1:], self.no_repeat_ngram)
         log_probs[:, EOS] = -torch.inf if written < self.min_length else ends
-        must_end = longest <= written
         if self.no_repeat_ngram and written < self.min_length:
             must_end = must_end | (log_probs == -torch.inf).all(1)
         if must_end.any():

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from regard.nn.attention import ATTENTIONS, Fixed, Growing, Mask, MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
 from regard.nn.dropout import Dropout
+from regard.nn.packed import PackedDecoder, PackedState
 from regard.nn.position import Learned, Rotary, Sinusoidal
 
 Embedding = Literal["source", "target", "output"]
@@ -233,6 +234,10 @@ class Transformer(nn.Module):
         assert isinstance(embedding, nn.Embedding)
         return embedding.weight
 
+    def for_decoding(self) -> "Packed":
+        """The same model, faster at writing token by token; its decoder's weights are copied."""
+        return Packed(self)
+
     def start(self, memory: Memory) -> State:
         caches = []
         for layer in self.decoder:
@@ -247,3 +252,22 @@ class Transformer(nn.Module):
         for layer, cache in zip(self.decoder, state.caches, strict=True):
             x = layer(x, None, own, state.source, cache)
         return F.linear(self.decoder_norm(x[:, -1]), self.output), state
+
+
+class Packed:
+    """A Transformer whose decoder is packed for decoding: `encode`, `start` and `step` as the model's own."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.encode, self.limit = model.encode, model.limit
+        embedding = model.embed["target"]
+        assert isinstance(embedding, nn.Embedding)
+        layers = [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
+        table = embedding.weight.detach() * math.sqrt(model.config.d_model)
+        positions = model.positions["target"] if "target" in model.positions else None
+        self.decoder = PackedDecoder(layers, model.decoder_norm, table, positions, model.output.detach())
+
+    def start(self, memory: Memory) -> PackedState:
+        return self.decoder.start(memory.states, memory.lengths)
+
+    def step(self, tokens: Tensor, state: PackedState) -> tuple[Tensor, PackedState]:
+        return self.decoder.step(tokens, state), state

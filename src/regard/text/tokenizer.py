@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Inner
 
 from regard.errors import UserError
@@ -185,6 +185,16 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         write_text(Path(path), self._serialised())
+
+    def standalone(self) -> dict[str, Any]:
+        """For programs that know the `tokenizers` library alone: adds the end symbol, and the first space, by itself."""
+        inner = Inner.from_str(self._inner.to_str())
+        inner.normalizer = normalizers.Prepend(" ")
+        end = (SPECIALS[EOS], EOS)
+        inner.post_processor = processors.TemplateProcessing(single=f"$A {end[0]}", special_tokens=[end])
+        inner.decoder = decoders.Sequence([inner.decoder, decoders.Strip(" ", 1, 0)])
+        state: dict[str, Any] = json.loads(inner.to_str())
+        return state
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":

@@ -18,7 +18,7 @@ from regard.training.checkpoint import Checkpoint
 from regard.training.optim import Optimizer
 from regard.training.run import Run
 from regard.training.signals import Stop, Stopped
-from regard.training.workers import Workers
+from regard.workers import Workers
 
 Event = dict[str, Any]
 Callback = Callable[[Event], None]

@@ -22,7 +22,7 @@ from regard.training.memory import keep_freed_memory
 from regard.training.prepare import Pairs, absolute_paths, prepare, training_corpus
 from regard.training.run import Run
 from regard.training.signals import Stop
-from regard.training.workers import parts_for
+from regard.workers import parts_for
 
 # Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}

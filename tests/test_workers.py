@@ -18,7 +18,7 @@ from regard.config import load_recipe, make_recipe
 from regard.nn.dropout import drawing, keep_mask
 from regard.tasks.translation import Batch
 from regard.training.session import train
-from regard.training.workers import Workers, parts_for
+from regard.workers import Workers, parts_for
 
 Pairs = list[tuple[str, str]]
 

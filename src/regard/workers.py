@@ -1,7 +1,7 @@
-"""A batch's gradient in parts, side by side: each part runs on one core from its first layer to its last.
+"""Work in parts, side by side: each part runs on one core from its beginning to its end.
 
-Two cores that share every operation wait for each other thousands of times in an update; two that share the batch
-meet once. The parts are summed in order, so with no more cores than parts the result does not depend on the cores.
+Two cores that share every operation wait for each other thousands of times; two that share the work meet once. So a
+batch's gradient is computed in parts, and batches are decoded side by side. Results come in the order of the parts.
 """
 
 import threading
