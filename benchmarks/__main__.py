@@ -1,10 +1,15 @@
-"""`python -m benchmarks [NAME]`: runs one benchmark, or the quick ones, and writes its results file."""
+"""`python -m benchmarks [NAME]`: runs one benchmark, or the quick ones, and writes its results file and the report.
+
+`python -m benchmarks report` measures nothing and writes the report from the results files.
+"""
 
 import importlib
+import json
 import sys
 
-from benchmarks.results import REPORT, page, write
+from benchmarks.results import PICTURES, REPORT, RESULTS, page, write
 from regard.errors import UserError
+from regard.files import write_text
 from regard.training.signals import Stopped
 
 NAMES = {
@@ -12,12 +17,16 @@ NAMES = {
     "multi30k": "benchmarks.multi30k",
     "tatoeba": "benchmarks.tatoeba",
     "train-speed": "benchmarks.train_speed",
+    "time-to-quality": "benchmarks.time_to_quality",
+    "translate-speed": "benchmarks.translate_speed",
+    "growth": "benchmarks.growth",
 }
 QUICK = ("demo",)
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or list(QUICK)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    wanted = [] if sys.argv[1:] == ["report"] else sys.argv[1:] or list(QUICK)
     for name in wanted:
         if name not in NAMES:
             sys.exit(f"no benchmark is called {name!r}; there are {', '.join(NAMES)}")
@@ -29,6 +38,16 @@ def main() -> None:
         except (Stopped, KeyboardInterrupt):
             sys.exit(f"{name}: stopped; the same command goes on with it")
         print(f"written: {path}")
+    report()
+
+
+def report() -> None:
+    """docs/benchmarks.md and its pictures, from the measured files alone."""
+    for name, module in NAMES.items():
+        benchmark, measured = importlib.import_module(module), RESULTS / f"{name}.json"
+        if hasattr(benchmark, "plots") and measured.exists():
+            for picture, svg in benchmark.plots(json.loads(measured.read_text(encoding="utf-8"))).items():
+                write_text(PICTURES / f"{picture}.svg", svg)
     REPORT.write_text(page(), encoding="utf-8")
 
 

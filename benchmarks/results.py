@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 RUNS = ROOT / "benchmarks" / "runs"
 REPORT = ROOT / "docs" / "benchmarks.md"
+PICTURES = ROOT / "docs" / "pictures"
 PACKAGES = ("regard", "torch", "tokenizers", "sacrebleu", "numpy")
 
 
@@ -99,6 +100,8 @@ def page() -> str:
         )
         versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
         lines += ["", f"`{content['command']}` at {content['commit']}, {content['date']}. {where}. {versions}."]
+        for picture in sorted(PICTURES.glob(f"{path.stem}*.svg")):
+            lines += ["", f"![{picture.stem}]({PICTURES.name}/{picture.name})"]
         for title, rows in content.get("tables", {}).items():
             lines += ["", f"### {title}", "", *_table(rows)]
     return "\n".join(lines) + "\n"

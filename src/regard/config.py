@@ -68,6 +68,9 @@ class TrainConfig(Section):
     eps: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of matrices (adamw, muon)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target spread over the vocabulary")
+    split: float = Field(
+        0.0, ge=0, lt=1, description="chance that a bpe token falls into the two it was merged from (subword sampling)"
+    )
     clip: float = Field(0.0, ge=0, description="largest norm of the gradient; 0 does not clip")
     ema: float = Field(
         0.0, ge=0, lt=1, description="decay of a moving average of the weights, used to validate and save"
@@ -130,6 +133,10 @@ class Recipe(Section):
     def _check(self) -> Self:
         network = self.shape()
         longest = self.data.max_length
+        if self.train.split and self.tokenizer.kind != "bpe":
+            raise ValueError(
+                f"train.split undoes merges, which tokenizer.kind {self.tokenizer.kind!r} has none of; use 'bpe'"
+            )
         if network.positions == "learned" and longest >= network.max_positions:
             raise ValueError(
                 f"data.max_length {longest} and an end symbol need {longest + 1} learned positions, "

@@ -74,7 +74,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("ema", [0.0, 0.9])
 def test_1_resume_in_mid_epoch_is_bit_equal(tmp_path: Path, pairs: Pairs, optimizer: str, ema: float) -> None:
-    options = {"optimizer": optimizer, "ema": ema, "accumulate": 2}
+    options = {"optimizer": optimizer, "ema": ema, "accumulate": 2, "split": 0.2}
     run(pairs, tmp_path / "whole", **options)
 
     def cut(event: Event) -> None:

@@ -74,7 +74,7 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     blocks = size // BLOCK
     if rows < 4 or blocks < 4 * count:
         return scores.topk(min(count, size))
-    best = scores[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK)).amax(-1).topk(count).indices  # R C
+    best = scores[:, : blocks * BLOCK].reshape(rows, blocks, BLOCK).amax(-1).topk(count).indices  # R C
     inside = (best[:, :, None] * BLOCK + torch.arange(BLOCK, device=scores.device)).view(rows, -1)  # R C*BLOCK
     rest = torch.arange(blocks * BLOCK, size, device=scores.device).expand(rows, -1)
     inside = torch.cat((inside, rest), dim=1)

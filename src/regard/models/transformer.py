@@ -263,7 +263,7 @@ class Packed:
         assert isinstance(embedding, nn.Embedding)
         layers = [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
         table = embedding.weight.detach() * math.sqrt(model.config.d_model)
-        positions = model.positions["target"] if "target" in model.positions else None
+        positions = dict(model.positions).get("target")
         self.decoder = PackedDecoder(layers, model.decoder_norm, table, positions, model.output.detach())
 
     def start(self, memory: Memory) -> PackedState:

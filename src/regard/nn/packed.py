@@ -134,8 +134,8 @@ class PackedDecoder:
         x = (x if self.positions is None else self.positions(x, position)).squeeze(1)
         places = state.grown[:, :, :, :, position].unbind()
         seen, sources = state.grown[:, :, :, :, : state.length].unbind(), state.source.unbind()
-        for layer, *at in zip(self.layers, places, seen, sources, strict=True):
-            x = layer(x, *at, state.mask)
+        for layer, place, past, source in zip(self.layers, places, seen, sources, strict=True):
+            x = layer(x, place, past, source, state.mask)
         return torch.mm(x if self.last is None else torch.layer_norm(x, *self.last), self.output)
 
 

@@ -21,7 +21,7 @@ from regard.models import Transformer
 from regard.nn.loss import smoothed_loss
 from regard.tasks.scores import score
 from regard.tasks.task import Evaluation, Loss
-from regard.text import BOS, EOS, PAD, Tokenizer
+from regard.text import BOS, EOS, PAD, Splitter, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,25 @@ def _pad(sequences: Sequence[NDArray[Any]], last: int) -> tuple[NDArray[np.int64
 
 
 class TranslationBatches:
-    """The training batches in their endless, resumable order."""
+    """The training batches in their endless, resumable order. splitters: of the source and the target, if any."""
 
-    def __init__(self, cache: TokenCache, tokens: int, seed: int) -> None:
-        self.cache = cache
+    def __init__(
+        self, cache: TokenCache, tokens: int, seed: int, splitters: tuple[Splitter, Splitter] | None = None
+    ) -> None:
+        self.cache, self.seed = cache, seed
         self.order = Batches(cache, tokens=tokens, seed=seed)
+        self.splitters = splitters
 
     def __next__(self) -> Batch:
-        return Batch.of([self.cache.pair(int(i)) for i in next(self.order)])
+        state = self.order.state()
+        pairs = [self.cache.pair(int(i)) for i in next(self.order)]
+        if self.splitters is not None:
+            # What a batch draws depends on the seed and its place alone: a resumed run draws the same.
+            random = np.random.PCG64(np.random.SeedSequence((3, self.seed, *state.values())))
+            sides = zip(self.splitters, zip(*pairs, strict=True), self.cache.longest, strict=True)
+            source, target = ([*split(side, longest, random)] for split, side, longest in sides)
+            pairs = list(zip(source, target, strict=True))
+        return Batch.of(pairs)
 
     @property
     def epoch(self) -> int:
@@ -116,7 +127,9 @@ class TranslationTask:
         self.recipe = recipe
         self.source, self.target = source, target
         self.dev, self.test = dev, test
-        self.batches = TranslationBatches(cache, recipe.train.batch_tokens, recipe.seed)
+        chance = recipe.train.split
+        splitters = (Splitter(source, chance), Splitter(target, chance)) if chance else None
+        self.batches = TranslationBatches(cache, recipe.train.batch_tokens, recipe.seed, splitters)
         self.cache = cache
 
     def model(self) -> Transformer:

@@ -157,6 +157,13 @@ class Tokenizer:
         assert found is not None, f"there is no token {number}"
         return found
 
+    def merges(self) -> Iterator[tuple[int, int, int]]:
+        """Of byte-pair encoding: each merged token with the two that it was merged from."""
+        state = json.loads(self._inner.to_str())["model"]
+        numbers: dict[str, int] = state["vocab"]
+        for left, right in state["merges"]:
+            yield numbers[left + right], numbers[left], numbers[right]
+
     def surface(self, ids: Iterable[int]) -> list[str]:
         """What each token looks like to a person: its characters, or ⟨C3⟩ for bytes that are no whole character."""
         return [self._looks[int(i)] for i in ids]
@@ -187,7 +194,7 @@ class Tokenizer:
         write_text(Path(path), self._serialised())
 
     def standalone(self) -> dict[str, Any]:
-        """For programs that know the `tokenizers` library alone: adds the end symbol, and the first space, by itself."""
+        """For programs that know the `tokenizers` library alone: it adds the first space and the end symbol itself."""
         inner = Inner.from_str(self._inner.to_str())
         inner.normalizer = normalizers.Prepend(" ")
         end = (SPECIALS[EOS], EOS)

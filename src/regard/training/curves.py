@@ -33,22 +33,22 @@ def _panel(title: str, lines: dict[str, list[Point]], top: int) -> str:
     points = [p for line in lines.values() for p in line]
     last = max(x for x, _ in points)
     low, high = min(y for _, y in points), max(y for _, y in points)
-    ticks = _ticks(low, high)
-    low, high = min(low, ticks[0]), max(high, ticks[-1])
+    levels = ticks(low, high)
+    low, high = min(low, levels[0]), max(high, levels[-1])
 
     def at(x: float, y: float) -> tuple[float, float]:
         return LEFT + WIDTH * x / max(last, 1), top + HEIGHT * (1 - (y - low) / ((high - low) or 1))
 
     parts = [f'<text x="{LEFT}" y="{top - 12}" font-weight="600" fill="#24292f">{title}</text>']
-    for tick in ticks:
+    for tick in levels:
         _, y = at(0, tick)
         parts.append(f'<line x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e7eb"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#57606a">{tick:g}</text>')
-    for tick in _ticks(0, last):
+    for tick in ticks(0, last):
         x, _ = at(tick, low)
         if tick <= last:
             parts.append(
-                f'<text x="{x:.1f}" y="{top + HEIGHT + 18}" text-anchor="middle" fill="#57606a">{_short(tick)}</text>'
+                f'<text x="{x:.1f}" y="{top + HEIGHT + 18}" text-anchor="middle" fill="#57606a">{short(tick)}</text>'
             )
     for name, line in lines.items():
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*p) for p in line))
@@ -59,7 +59,7 @@ def _panel(title: str, lines: dict[str, list[Point]], top: int) -> str:
     return "".join(parts)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """About five round numbers over a range."""
     span = (high - low) or max(abs(high), 1.0)
     size = 10 ** math.floor(math.log10(span / 4))
@@ -68,5 +68,9 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(i * size, 10) for i in range(first, last + 1)]
 
 
-def _short(number: float) -> str:
-    return f"{number / 1000:g}k" if number >= 1000 else f"{number:g}"
+def short(number: float) -> str:
+    """10,000 as 10k and 2,500,000 as 2.5M; below 10,000 only round numbers."""
+    if abs(number) < 10_000 and number % 100:
+        return f"{number:g}"
+    size, letter = next(((s, n) for s, n in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(number) >= s), (1, ""))
+    return f"{float(f'{number / size:.3g}'):g}{letter}"

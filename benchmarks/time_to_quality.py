@@ -1,0 +1,211 @@
+"""BLEU against wall-clock time on Multi30k en-de: OpenNMT-py at its best for one hour, and how soon we are there.
+
+OpenNMT-py's schedule is scaled to the hour (warm-up over a quarter of it, peak rate 0.005) and the last checkpoints are
+averaged. Ours is the recipe multi30k-tiny.toml, planned for shorter and longer times until it reaches that BLEU: its
+rate falls to zero at the planned end, so what counts is the whole run, preparation and averaging included.
+"""
+
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks import opennmt
+from benchmarks.plots import chart
+from benchmarks.results import ROOT, RUNS
+from benchmarks.translate_speed import Worker
+from regard.bundle import Bundle, load_bundle
+from regard.config import ScoreConfig, load_recipe
+from regard.data.formats import read_lines
+from regard.data.sets import get
+from regard.tasks.scores import score
+from regard.text import Tokenizer
+from regard.training.session import train
+
+FOLDER = RUNS / "time-to-quality"
+HOUR = 3600.0
+VOCABULARY = 10_000
+PLANS = (450, 720, 1100, 1500)  # seconds: a speed-up of 8, 5, 3.3, 2.4
+CHECKPOINTS = 36  # in the hour
+AVERAGED = 5
+SCORE = ScoreConfig(tokenize="none")
+CALIBRATION = 40  # updates from which the number that fits into a time is reckoned
+
+
+def run() -> dict[str, Any]:
+    folder = get("multi30k").paths[0].parent
+    source, references = (list(read_lines(folder / f"test_2016_flickr.lc.tok.{side}")) for side in ("en", "de"))
+    theirs = _their_hour(folder, source, references)
+    ours = _our_runs(theirs["bleu"])
+    reached = [row for row in ours if row["BLEU"] >= theirs["bleu"]]
+    figures: dict[str, Any] = {
+        "about": "Transformer-Tiny on Multi30k en-de; BLEU on test_2016_flickr, lower-cased and tokenised, beam 5.",
+        "opennmt_hour_bleu": theirs["bleu"],
+        "opennmt_updates": theirs["updates"],
+        "speedup_to_opennmt_hour": round(theirs["seconds"] / reached[0]["seconds"], 2) if reached else 0.0,
+        "seconds_to_opennmt_hour": reached[0]["seconds"] if reached else "not reached",
+        "opennmt_curve": theirs["curve"],
+        "tables": {"Our runs, by the time they were planned for": ours},
+    }
+    return figures
+
+
+def plots(results: dict[str, Any]) -> dict[str, str]:
+    """The picture from the measured file."""
+    lines = {"OpenNMT-py": [(seconds / 60, bleu) for seconds, bleu in results["opennmt_curve"]]}
+    (rows,) = results["tables"].values()
+    lines["Regard, planned for the time"] = [(row["seconds"] / 60, row["BLEU"]) for row in rows]
+    return {"time-to-quality": chart("BLEU against time, Multi30k en-de", "minutes", "BLEU", lines)}
+
+
+def _their_hour(folder: Path, source: list[str], references: list[str]) -> dict[str, Any]:
+    """Kept in a file: an hour is long."""
+    kept = FOLDER / "opennmt.json"
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text())
+        return found
+    tokenizer, texts = _tokenised(folder)
+    out = FOLDER / "opennmt"
+    shutil.rmtree(out, ignore_errors=True)
+    config = opennmt.settings(out, texts, "tiny")
+    print("OpenNMT-py: how many updates an hour has", file=sys.stderr)
+    log = _logged(opennmt.trainer(config), FOLDER / "calibration.log", updates=CALIBRATION)
+    each = statistics.median(_seconds_an_update(log))
+    updates = int(HOUR / each)
+    warm = updates // 4
+    config = opennmt.settings(
+        out, texts, "tiny", train_steps=updates, save_checkpoint_steps=max(1, updates // CHECKPOINTS),
+        keep_checkpoint=-1, warmup_steps=warm, learning_rate=0.005 * 128**0.5 * warm**0.5,
+    )  # fmt: skip
+    print(f"OpenNMT-py: an hour, about {updates} updates", file=sys.stderr)
+    start = time.perf_counter()
+    log = _logged(opennmt.trainer(config), FOLDER / "opennmt.log", seconds=HOUR)
+    seconds = time.perf_counter() - start
+    made = sorted(out.glob("model_step_*.pt"), key=lambda path: int(path.stem.rpartition("_")[2]))
+    taken = {int(path.stem.rpartition("_")[2]): path for path in made}
+    curve = []
+    for step in list(taken)[:: max(1, len(taken) // 6)]:
+        curve.append((round(seconds * step / max(taken)), _bleu(taken[step], tokenizer, source, references)))
+        print(f"OpenNMT-py after {curve[-1][0]} s: {curve[-1][1]} BLEU", file=sys.stderr)
+    mean = out / "mean.pt"
+    _averaged(made[-AVERAGED:], mean)
+    bleu = _bleu(mean, tokenizer, source, references)
+    single = _bleu(made[-1], tokenizer, source, references)
+    curve.append((round(seconds), max(bleu, single)))
+    found = {
+        "bleu": max(bleu, single), "last": single, "mean": bleu, "updates": max(taken), "seconds": round(seconds),
+        "curve": curve,
+    }  # fmt: skip
+    kept.write_text(json.dumps(found))
+    return found
+
+
+def _tokenised(folder: Path) -> tuple[Tokenizer, tuple[Path, Path]]:
+    """The training text as tokens with spaces between, by the tokenizer of our recipe."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    paths = FOLDER / "train.en", FOLDER / "train.de"
+    lines = [list(read_lines(folder / f"train.lc.tok.{side}")) for side in ("en", "de")]
+    tokenizer = Tokenizer.learn((text for pair in zip(*lines, strict=True) for text in pair), "bpe", VOCABULARY)
+    for path, texts in zip(paths, lines, strict=True):
+        rows = (" ".join(map(tokenizer.token, ids)) for ids in tokenizer.encode_batch(texts))
+        path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return tokenizer, paths
+
+
+def _logged(command: list[str], log: Path, *, updates: int | None = None, seconds: float | None = None) -> str:
+    """What a trainer tells until it ended, came so far, or had so long."""
+    start = time.perf_counter()
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+        try:
+            while process.poll() is None:
+                time.sleep(1)
+                if updates is not None and len(_seconds_an_update(log.read_text())) * 10 >= updates:
+                    break
+                if seconds is not None and time.perf_counter() - start > seconds:
+                    break
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    return log.read_text()
+
+
+def _seconds_an_update(log: str) -> list[float]:
+    """From the total seconds that are told every ten updates."""
+    told = [float(found) for found in re.findall(r"(\d+) sec;", log)]
+    return [(b - a) / 10 for a, b in pairwise(told)]
+
+
+def _averaged(checkpoints: list[Path], out: Path) -> None:
+    script = "import sys, torch; load = torch.load; "
+    script += "torch.load = lambda *a, **k: load(*a, **{**k, 'weights_only': False}); "
+    script += "from onmt.bin.average_models import main; main()"
+    command = [opennmt.python(), "-W", "ignore", "-c", script, "-models", *map(str, checkpoints), "-output", str(out)]
+    subprocess.run(command, check=True)
+
+
+def _bleu(checkpoint: Path, tokenizer: Tokenizer, source: list[str], references: list[str]) -> float:
+    worker = Worker(opennmt.python(), "opennmt_worker.py", checkpoint, ready_tokens=True)
+    lines = [" ".join(map(tokenizer.token, ids)) for ids in tokenizer.encode_batch(source)]
+    numbers = {tokenizer.token(i): i for i in range(len(tokenizer))}
+    outputs = worker(lines, 5, False)["outputs"]
+    worker.close()
+    texts = [tokenizer.decode(numbers[token] for token in output.split(" ") if token in numbers) for output in outputs]
+    return round(score(texts, references, SCORE, names=("BLEU",))["BLEU"].value, 2)
+
+
+def _our_runs(wanted: float) -> list[dict[str, Any]]:
+    """Runs of growing length until one reaches the BLEU wanted."""
+    rows: list[dict[str, Any]] = []
+    speed: float | None = None  # seconds an update
+    for planned in PLANS:
+        if speed is None:
+            _, seconds = _ours("calibration", CALIBRATION)
+            speed = seconds / CALIBRATION
+        bundle, seconds = _ours(f"ours-{planned}", int(planned / speed))
+        updates = bundle.training["steps"]
+        speed = seconds / updates
+        rows.append(
+            {
+                "planned": planned,
+                "seconds": round(seconds),
+                "updates": updates,
+                "target tokens": bundle.training["target_tokens"],
+                "BLEU": round(bundle.scores["test"]["BLEU"]["value"], 2),
+            }
+        )
+        print(rows[-1])
+        if rows[-1]["BLEU"] >= wanted:
+            break
+    return rows
+
+
+def _ours(name: str, updates: int) -> tuple[Bundle, float]:
+    """The bundle, and the seconds from the start to the last update; kept, as an hour of the peer is."""
+    out, path = FOLDER / name, ROOT / "recipes" / "multi30k-tiny.toml"
+    kept = FOLDER / f"{name}.seconds"
+    if kept.exists():
+        return load_bundle(out), float(kept.read_text())
+    shutil.rmtree(out, ignore_errors=True)
+    ended: list[float] = []
+
+    def watch(event: dict[str, Any]) -> None:
+        if event["event"] == "finishing":  # what follows is the scoring of dev and test, as it is for the peer
+            ended.append(time.perf_counter())
+
+    overrides = [
+        f"train.steps={updates}",
+        f"train.validate_every={updates}",
+        f"train.save_every={max(1, updates // 40)}",
+    ]
+    start = time.perf_counter()
+    bundle = train(load_recipe(path, overrides), out, base=path.parent, callbacks=[watch])
+    kept.write_text(str(ended[0] - start))
+    return bundle, ended[0] - start

@@ -1,0 +1,37 @@
+"""OpenNMT-py's own translator on ready tokens: `opennmt_worker.py CHECKPOINT.pt`.
+
+Its checkpoints hold an argparse Namespace, which torch refuses to load unless told that it may.
+"""
+
+import sys
+import tempfile
+from argparse import Namespace
+
+import torch
+
+torch.serialization.add_safe_globals([Namespace])
+load = torch.load
+torch.load = lambda *args, **kwargs: load(*args, **{**kwargs, "weights_only": False})
+
+from onmt.bin.translate import _get_parser  # noqa: E402
+from onmt.inference_engine import InferenceEnginePY  # noqa: E402
+from serve import serve  # noqa: E402
+
+engines = {}
+
+
+def engine(beam):
+    if beam not in engines:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as none:
+            options = ["-model", sys.argv[1], "-src", none.name, "-beam_size", str(beam), "-gpu", "-1"]
+            options += ["-batch_size", "64", "-world_size", "0", "-report_time"]
+            engines[beam] = InferenceEnginePY(_get_parser().parse_args(options))
+    return engines[beam]
+
+
+def translate(texts, beam):
+    _, outputs = engine(beam).infer_list(texts)
+    return [output[0] for output in outputs]
+
+
+serve(translate)
