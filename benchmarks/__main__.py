@@ -19,6 +19,7 @@ NAMES = {
     "train-speed": "benchmarks.train_speed",
     "time-to-quality": "benchmarks.time_to_quality",
     "translate-speed": "benchmarks.translate_speed",
+    "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
 }
 QUICK = ("demo",)

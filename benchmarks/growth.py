@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from numpy.typing import NDArray
 from benchmarks.plots import chart, panels
 from benchmarks.results import ROOT, RUNS, write
 from regard.config import make_recipe
+from regard.data.cache import TokenCache, Tokens
 from regard.models import Transformer
-from regard.nn.loss import smoothed_loss
-from regard.tasks.task import Evaluation, Loss
-from regard.tasks.translation import Batch
+from regard.tasks.task import Evaluation
+from regard.tasks.translation import TranslationTask
+from regard.text import EOS, Tokenizer
 from regard.training.fit import Event, Fit
 from regard.training.memory import keep_freed_memory
 from regard.training.run import Run
@@ -34,14 +36,14 @@ PAUSE = 0.02  # seconds between two looks at a process's memory
 
 # One setting is varied at a time, the others stay as they are here.
 BASE = {"length": 32, "batch_tokens": 4096, "d_model": 256, "layers": 3, "vocabulary": 8000}
-VARIED: dict[str, tuple[str, tuple[int, ...]]] = {
-    "length": ("Sentence length, in tokens", (16, 32, 64, 128, 256, 512, 1024)),
-    "batch_tokens": ("Batch, in tokens", (1024, 2048, 4096, 8192, 16384)),
-    "d_model": ("Width (d_model)", (64, 128, 256, 512)),
-    "layers": ("Depth: layers of encoder, and of decoder", (1, 2, 4, 8)),
-    "vocabulary": ("Vocabulary, in tokens", (4000, 8000, 16000, 32000, 64000)),
+VARIED: dict[str, tuple[str, str, tuple[int, ...]]] = {
+    "length": ("Sentence length", "tokens in a sentence", (16, 32, 64, 128, 256, 512, 1024)),
+    "batch_tokens": ("Batch", "tokens in a batch", (1024, 2048, 4096, 8192, 16384)),
+    "d_model": ("Width", "d_model", (64, 128, 256, 512)),
+    "layers": ("Depth", "layers of encoder and of decoder", (1, 2, 4, 8)),
+    "vocabulary": ("Vocabulary", "tokens in the vocabulary", (4000, 8000, 16000, 32000, 64000)),
 }
-WARM, STEPS = 2, 7  # updates that do not count, and all
+WARM, STEPS = 2, 6  # updates that do not count, and all
 
 GIVEN, HELD_OUT = "given", "held out"
 CORPORA = (
@@ -52,15 +54,14 @@ CORPORA = (
     (1_000_000, HELD_OUT),
     (10_000_000, GIVEN),
 )
-DEV = 200  # pairs of the dev file
+DEV = 50  # pairs of the dev file
 KEPT = 1_000_000  # files of larger corpora are removed
 STEP, CORPUS = "Training steps", "Corpus size"  # the tables
 
 
 def run() -> dict[str, Any]:
     rows: dict[str, list[dict[str, Any]]] = {STEP: [], CORPUS: []}
-    write("growth", _figures(rows))
-    for varied, (_, values) in VARIED.items():
+    for varied, (_, _, values) in VARIED.items():
         for value in values:
             rows[STEP].append({"varied": varied, "value": value} | measured("step", BASE | {varied: value}))
             print(rows[STEP][-1], flush=True)
@@ -97,10 +98,10 @@ def plots(results: dict[str, Any]) -> dict[str, str]:
     """The pictures, from a results file's content: time on the left, memory on the right."""
     steps, corpora = results["tables"][STEP], results["tables"][CORPUS]
     drawn = []
-    for varied, (label, _) in VARIED.items():
+    for varied, (title, label, _) in VARIED.items():
         for what, key in (("ms per 1,000 target tokens", "ms per 1,000 tokens"), ("peak memory, MB", "peak MB")):
             line = [(row["value"], row[key]) for row in steps if row["varied"] == varied]
-            drawn.append(chart(label.partition(",")[0].partition(":")[0], label, what, {"": line}, log_x=True))
+            drawn.append(chart(title, label, what, {"": line}, log_x=True))
 
     def lines(key: str) -> dict[str, list[tuple[float, float]]]:
         found: dict[str, list[tuple[float, float]]] = {f"dev {dev}": [] for dev in (GIVEN, HELD_OUT)}
@@ -108,7 +109,7 @@ def plots(results: dict[str, Any]) -> dict[str, str]:
             found[f"dev {row['dev']}"].append((row["pairs"], row[key]))
         return found
 
-    about = ("Corpus", "training pairs")
+    about = ("Corpus size", "training pairs")
     drawn.append(chart(*about, "seconds to prepare", lines("prepare seconds"), log_x=True, log_y=True))
     drawn.append(chart(*about, "peak memory, MB", lines("peak MB"), log_x=True))
     return {"growth": panels(drawn)}
@@ -122,11 +123,12 @@ def on_corpus(pairs: int, dev: str) -> dict[str, Any]:
             write_pairs(_file(count), count, seed)
     shutil.rmtree(_out(pairs, dev), ignore_errors=True)
     settings = {"pairs": pairs, "dev": dev}
-    row = settings | measured("corpus", settings)
-    if pairs > KEPT:
-        _file(pairs).unlink()
-        shutil.rmtree(_out(pairs, dev))
-    return row
+    try:
+        return settings | measured("corpus", settings)
+    finally:
+        if pairs > KEPT:
+            _file(pairs).unlink()
+            shutil.rmtree(_out(pairs, dev))
 
 
 def measured(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _anonymous(process: int) -> float:
     return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
 
 
-def _told(row: dict[str, Any], prepared: float = 0.0) -> None:
+def _tell(row: dict[str, Any], prepared: float = 0.0) -> None:
     """To the process that watches. peak: for systems where it cannot watch."""
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
@@ -168,30 +170,25 @@ def _told(row: dict[str, Any], prepared: float = 0.0) -> None:
 # In the measured process, first sort: training steps on generated batches.
 
 
-class _Generated:
-    """A task whose batches are random tokens, every sentence of the same length."""
+class _Tokens(TokenCache):
+    """Random tokens in place of a corpus, every sentence of one length."""
 
-    epoch = 0
+    def __init__(self, pairs: int, length: int, vocabulary: int) -> None:
+        inside = length - 1  # the end symbol comes with the batch
+        self.tokens = np.random.default_rng(1).integers(EOS + 1, vocabulary, (2, pairs, inside), np.uint32)
+        self.longest = (inside, inside)
 
-    def __init__(self, length: int, batch_tokens: int, vocabulary: int, smoothing: float) -> None:
-        self.shape, self.vocabulary, self.smoothing = (batch_tokens // length, length - 1), vocabulary, smoothing
-        self.random = np.random.default_rng(1)
-        self.batches = self
+    def __len__(self) -> int:
+        return int(self.tokens.shape[1])
 
-    def __next__(self) -> Batch:
-        sides = self.random.integers(4, self.vocabulary, (2, *self.shape))
-        return Batch.of(list(zip(*sides, strict=True)))
+    def pair(self, index: int) -> tuple[Tokens, Tokens]:
+        return self.tokens[0, index], self.tokens[1, index]
 
-    def state(self) -> dict[str, int]:
-        return {}
+    def lengths(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.full(len(indices), self.longest[0]), np.full(len(indices), self.longest[1])
 
-    def restore(self, state: dict[str, int], *, restart_epoch: bool = False) -> None: ...
 
-    def loss(self, model: Transformer, batch: Batch) -> Loss:
-        states = model(batch.source, batch.lengths, batch.target_in)
-        total, nll = smoothed_loss(states.flatten(0, 1), model.output, None, batch.target_out.flatten(), self.smoothing)
-        return Loss(total, batch.count, {"nll": nll})
-
+class _Unscored(TranslationTask):
     def evaluate(self, model: Transformer) -> Evaluation:
         return Evaluation({"loss": 0.0, "bleu": 0.0})
 
@@ -202,7 +199,8 @@ def _step(length: int, batch_tokens: int, d_model: int, layers: int, vocabulary:
     parts = parts_for(batch_tokens, torch.get_num_threads())
     settings = {"steps": STEPS, "batch_tokens": batch_tokens, "parts": parts, "log_every": 1}
     recipe = make_recipe({"model": shape, "train": settings})
-    task = _Generated(length, batch_tokens, vocabulary, recipe.train.label_smoothing)
+    unused = Tokenizer.learn([], "byte", 260)
+    task = _Unscored(recipe, unused, unused, _Tokens(2 * batch_tokens // length, length, vocabulary), dev=[])
     times = []
 
     def note(event: Event) -> None:
@@ -213,8 +211,8 @@ def _step(length: int, batch_tokens: int, d_model: int, layers: int, vocabulary:
         model = Transformer(recipe.network(vocabulary, vocabulary))
         fit = Fit(task, model, recipe.train, Run(Path(folder)), seed=1, d_model=d_model, facts={}, callbacks=[note])
         tokens = fit.train().tokens / STEPS
-    seconds = statistics.median(b - a for a, b in zip(times[WARM - 1 :], times[WARM:], strict=False))
-    _told({"ms a step": round(seconds * 1000), "ms per 1,000 tokens": round(seconds * 1e6 / tokens, 1)})
+    seconds = statistics.median(b - a for a, b in pairwise(times[WARM - 1 :]))
+    _tell({"ms a step": round(seconds * 1000), "ms per 1,000 tokens": round(seconds * 1e6 / tokens, 1)})
 
 
 # Second sort: all of `regard train` on a corpus.
@@ -228,6 +226,7 @@ def _corpus(pairs: int, dev: str) -> None:
             "data": {name: [str(files[name])] for name in used},
             "model": {"d_model": 64, "d_ff": 128, "heads": 2, "encoder_layers": 1, "decoder_layers": 1},
             "train": {"steps": 30, "batch_tokens": 2048, "log_every": 10, "validation_pairs": 20},
+            "decode": {"beam": 1, "extra_length": 5},
         }
     )
     times: dict[tuple[str, int], float] = {}
@@ -239,7 +238,7 @@ def _corpus(pairs: int, dev: str) -> None:
     train(recipe, _out(pairs, dev), callbacks=[note])
     prepared, tenth, last = times["begin", 0], times["train", 10], times["train", 30]
     row = {"prepare seconds": round(prepared - began, 1), "steps a second": round(20 / (last - tenth), 1)}
-    _told(row, prepared)
+    _tell(row, prepared)
 
 
 def _file(pairs: int) -> Path:

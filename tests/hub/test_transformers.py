@@ -45,7 +45,7 @@ class Reference:
         self.weights = load_file(folder / "model.safetensors")
         self.read: set[str] = set()
         self.pre = {"marian": False, "pegasus": True}[self.config["model_type"]]
-        self.activation = {"relu": F.relu, "gelu": F.gelu}[self.config["activation_function"]]
+        self.activation: Any = {"relu": F.relu, "gelu": F.gelu}[self.config["activation_function"]]
 
     def logits(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         real = (torch.arange(source.size(1)) < lengths[:, None])[:, None, None]  # B 1 1 S
@@ -87,7 +87,7 @@ class Reference:
 
     def attention(self, x: Tensor, memory: Tensor, allowed: Tensor, name: str, heads: int) -> Tensor:
         def split(y: Tensor) -> Tensor:
-            return y.unflatten(2, (heads, -1)).transpose(1, 2)  # B H T K
+            return y.view(*y.shape[:2], heads, -1).transpose(1, 2)  # B H T K
 
         q = split(self.linear(x, f"{name}.q_proj"))
         k, v = split(self.linear(memory, f"{name}.k_proj")), split(self.linear(memory, f"{name}.v_proj"))

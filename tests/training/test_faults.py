@@ -74,7 +74,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("ema", [0.0, 0.9])
 def test_1_resume_in_mid_epoch_is_bit_equal(tmp_path: Path, pairs: Pairs, optimizer: str, ema: float) -> None:
-    options = {"optimizer": optimizer, "ema": ema, "accumulate": 2, "split": 0.2}
+    options = {"optimizer": optimizer, "ema": ema, "accumulate": 2}
     run(pairs, tmp_path / "whole", **options)
 
     def cut(event: Event) -> None:
@@ -89,6 +89,22 @@ def test_1_resume_in_mid_epoch_is_bit_equal(tmp_path: Path, pairs: Pairs, optimi
         assert same(weights(tmp_path / "whole", step), weights(tmp_path / "cut", step))
     logs = [[_timeless(e) for e in _log(tmp_path / name)] for name in ("whole", "cut")]
     assert logs[0] == logs[1]
+
+
+def test_1_words_are_split_the_same_after_a_resume(tmp_path: Path, pairs: Pairs) -> None:
+    tree = small_recipe(split=0.3)
+    tree["tokenizer"] = {"kind": "bpe", "size": 300}
+    recipe = make_recipe(tree)
+
+    def go(name: str, callback: Callable[[Event], None] | None = None, **options: Any) -> None:
+        callbacks = [callback] if callback else []
+        train(recipe, tmp_path / name, pairs=pairs[:200], dev=pairs[200:220], callbacks=callbacks, **options)
+
+    go("whole")
+    with pytest.raises(Cut):
+        go("cut", cut_at(9))
+    go("cut", resume=True)
+    assert same(weights(tmp_path / "whole", 12), weights(tmp_path / "cut", 12))
 
 
 def test_1_what_was_counted_goes_on(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from regard.errors import UserError
 from regard.files import whole_folder
 from regard.nn.attention import MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward
+from regard.nn.position import sinusoids
 from regard.text import BOS, EOS, PAD, SPECIALS, UNK
 
 KINDS = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
@@ -134,6 +135,7 @@ def _weights(bundle: Bundle) -> Iterator[tuple[str, Tensor]]:
     yield "model.shared.weight", model.output[:, order]
     yield "final_logits_bias", torch.zeros(1, c.target_vocabulary)
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
+        yield f"model.{side}.embed_positions.weight", sinusoids(POSITIONS, c.d_model)[:, order]
         for i, layer in enumerate(layers):
             assert isinstance(layer, EncoderLayer | DecoderLayer)
             name = f"model.{side}.layers.{i}"

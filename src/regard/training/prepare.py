@@ -3,6 +3,7 @@
 import hashlib
 import heapq
 import json
+import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from regard.errors import UserError
 from regard.files import write_text
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
+from regard.training.memory import give_back_freed_memory
 from regard.training.run import Run
 
 Pairs = Sequence[tuple[str, str]]
@@ -84,6 +86,7 @@ def prepare(
     tokenizers: tuple[Tokenizer, Tokenizer] | None,
 ) -> tuple[TranslationTask, dict[str, Any]]:
     """The task, and the facts that must be the same when the run is resumed."""
+    tell({"event": "prepare", "text": "reading the training pairs"})
     if dev is None:
         dev = small_set(recipe, recipe.data.dev)
     test = small_set(recipe, recipe.data.test)
@@ -94,9 +97,10 @@ def prepare(
         lines = [json.dumps({first: source, second: target}, ensure_ascii=False) + "\n" for source, target in dev]
         write_text(run.held_out_path, "".join(lines))
         tell({"event": "prepare", "text": f"no dev set given: {len(dev)} training pairs are held out"})
-    source, target = _tokenizers(recipe, run, corpus, threshold, tell, tokenizers)
+    count = _survey(corpus, threshold, {"dev": dev, "test": test}, tell)
+    source, target = _tokenizers(recipe, run, corpus, threshold, count, tell, tokenizers)
+    give_back_freed_memory()  # of learning, which takes more than all else here
     cache = _cache(recipe, run, corpus, threshold, source, target, tell)
-    _warn_of_overlap(corpus, threshold, {"dev": dev, "test": test}, tell)
     facts = {
         "data": corpus.facts,
         "pairs": len(cache),
@@ -124,8 +128,31 @@ def _training(corpus: Corpus, threshold: int, report: Report) -> Iterator[tuple[
     return (pair for pair in corpus.read(report) if threshold < 0 or _hash(pair[0]) > threshold)
 
 
+def _survey(corpus: Corpus, threshold: int, sets: dict[str, Pairs], tell: Tell) -> int:
+    """The number of training pairs. Scores on sentences that were trained on flatter: if any are, it is said here."""
+    wanted = {name: {_hash(s) * 2**32 + _hash(t) for s, t in pairs} for name, pairs in sets.items()}
+    either = set().union(*wanted.values())
+    count, seen = 0, set()
+    for source, target in _training(corpus, threshold, Report()):
+        count += 1
+        if (found := _hash(source) * 2**32 + _hash(target)) in either:
+            seen.add(found)
+    for name, hashes in wanted.items():
+        if both := len(hashes & seen):
+            share = both / len(hashes)
+            text = f"{both} of {len(hashes)} {name} pairs ({share:.1%}) are also training pairs: scores will flatter"
+            tell({"event": "warning", "text": text})
+    return count
+
+
 def _tokenizers(
-    recipe: Recipe, run: Run, corpus: Corpus, threshold: int, tell: Tell, given: tuple[Tokenizer, Tokenizer] | None
+    recipe: Recipe,
+    run: Run,
+    corpus: Corpus,
+    threshold: int,
+    count: int,
+    tell: Tell,
+    given: tuple[Tokenizer, Tokenizer] | None,
 ) -> tuple[Tokenizer, Tokenizer]:
     """Learned from the training text alone, once, before the first step; kept in the run's folder."""
     paths = run.folder / "tokenizer.json", run.folder / "tokenizer.target.json"
@@ -133,15 +160,19 @@ def _tokenizers(
         source = Tokenizer.load(paths[0])
         return source, source if recipe.tokenizer.shared else Tokenizer.load(paths[1])
     if given is None:
-        kind, size = recipe.tokenizer.kind, recipe.tokenizer.size
+        kind, size, share = recipe.tokenizer.kind, recipe.tokenizer.size, recipe.tokenizer.pairs / max(1, count)
         tell({"event": "prepare", "text": f"learning the tokenizer: {kind}, up to {size:,} tokens"})
+
+        def pairs() -> Iterator[tuple[str, str]]:
+            # Different words are counted in memory, and a larger corpus has more of them.
+            draw = random.Random(recipe.seed).random
+            return (pair for pair in _training(corpus, threshold, Report()) if share >= 1 or draw() < share)
+
         if recipe.tokenizer.shared:
-            source = target = Tokenizer.learn(
-                (text for pair in _training(corpus, threshold, Report()) for text in pair), kind, size
-            )
+            source = target = Tokenizer.learn((text for pair in pairs() for text in pair), kind, size)
         else:
-            source = Tokenizer.learn((s for s, _ in _training(corpus, threshold, Report())), kind, size)
-            target = Tokenizer.learn((t for _, t in _training(corpus, threshold, Report())), kind, size)
+            source = Tokenizer.learn((s for s, _ in pairs()), kind, size)
+            target = Tokenizer.learn((t for _, t in pairs()), kind, size)
     else:
         source, target = given
     if source.checksum != target.checksum:
@@ -177,18 +208,3 @@ def _cache(
     dropped = f", {long:,} longer than {longest} tokens left out" if long else ""
     tell({"event": "prepare", "text": f"{len(cache):,} training pairs ({report}{dropped}), vocabulary {len(source):,}"})
     return cache
-
-
-def _warn_of_overlap(corpus: Corpus, threshold: int, sets: dict[str, Pairs], tell: Tell) -> None:
-    """Scores on sentences that were trained on flatter; say so."""
-    for name, pairs in sets.items():
-        wanted = {_hash(s) * 2**32 + _hash(t) for s, t in pairs}
-        if not wanted:
-            continue
-        seen = {h for s, t in _training(corpus, threshold, Report()) if (h := _hash(s) * 2**32 + _hash(t)) in wanted}
-        if seen:
-            share = len(seen) / len(wanted)
-            text = (
-                f"{len(seen)} of {len(wanted)} {name} pairs ({share:.1%}) are also training pairs: scores will flatter"
-            )
-            tell({"event": "warning", "text": text})
