@@ -88,6 +88,7 @@ def _axis(numbers: Sequence[float], log: bool, start: float, end: float, *, tigh
     """tight: it ends with its numbers, and where a logarithmic axis has few of them, these are its ticks."""
     low, high = min(numbers, default=0.0), max(numbers, default=1.0)
     places = sorted(set(numbers))
+    log = log and bool(places)
     if not log:
         marks = [m for m in ticks(min(low, 0.0), high) if m <= high or not tight]
     elif tight and len(places) <= MOST_TICKS:

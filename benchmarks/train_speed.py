@@ -1,7 +1,7 @@
 """Training speed on Multi30k en-de: real target tokens a second, the systems in turn, on the same tokens.
 
-Everything counts: data, forward, loss, backward, optimizer. Every system tells its own speed; the first telling, with
-its warm-up, is left out.
+Everything counts: data, forward, loss, backward, optimizer. All systems are started and warmed up; then each runs for a
+slice of time while the others are stopped, round after round, so that what disturbs the machine disturbs them all.
 """
 
 import json
@@ -23,60 +23,119 @@ from benchmarks import opennmt, peers
 from benchmarks.flops import peak, training_flops
 from benchmarks.results import ROOT, RUNS
 from regard.config import Recipe
+from regard.data.batches import Batches
 from regard.data.cache import TokenCache
 from regard.data.formats import read_lines
 from regard.data.sets import get
 from regard.models import Transformer
 from regard.text import Tokenizer
 
-ROUNDS = 3
+ROUNDS = 8
 VOCABULARY = 8000
 BATCH = 4096
-SECONDS = {"tiny": 45, "base": 120}  # of measuring, once the first speed was told
-EVERY = {"tiny": 10, "base": 2}  # updates between two tellings
+SLICE = {"tiny": 15.0, "base": 45.0}  # seconds
+WARM = {"tiny": 10, "base": 3}  # updates before the first slice: memory is laid out by then
 FOLDER = RUNS / "train-speed"
+
+
+class Trainer:
+    """A system that trains in a process of its own, stopped unless it is measured. told: the updates it has logged."""
+
+    def __init__(self, command: list[str], log: Path, told: Callable[[str], int], warm: int) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.log, self.told = log, told
+        with log.open("w") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT, start_new_session=True)
+        while self.updates() < warm:
+            time.sleep(0.5)
+            if self.process.poll() is not None:
+                sys.exit(f"a trainer ended; see {log}")
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def updates(self) -> int:
+        return self.told(self.log.read_text())
+
+    def run(self, seconds: float) -> tuple[int, float]:
+        """The updates made in about so many seconds, and how many they were.
+
+        An update that a slice cuts in two is counted in the next one.
+        """
+        before, start = self.updates(), time.perf_counter()
+        os.killpg(self.process.pid, signal.SIGCONT)
+        time.sleep(seconds)
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        spent = time.perf_counter() - start
+        return self.updates() - before, spent
+
+    def end(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
 
 def run() -> dict[str, Any]:
     _tokenise()
     figures: dict[str, Any] = {
-        "about": "Adam, 4,096 tokens a batch, in float32; medians of ratios over rounds, the systems in turn."
+        "about": f"Adam, 4,096 tokens a batch, float32. {ROUNDS} rounds, the systems in turn for a slice of time each."
     }
-    rows = []
-    for size in SECONDS:
-        systems = {"Regard": _regard, "OpenNMT-py": _opennmt} | ({"JoeyNMT": _joeynmt} if size == "tiny" else {})
-        speeds: dict[str, list[float]] = {name: [] for name in systems}
-        shares = []
-        for number in range(ROUNDS):
-            for name, measure in systems.items():
-                speeds[name].append(measure(FOLDER / f"{name}-{size}-{number}", size))
-                if name == "Regard":
-                    shares.append(speeds[name][-1] * _flops(size) / peak())
-            told = {name: round(found[-1]) for name, found in speeds.items()}
-            rows.append({"size": size, "round": number + 1, "share of peak": round(shares[-1], 3)} | told)
-            print(rows[-1])
-        figures[f"{size}_tokens_per_second"] = round(statistics.median(speeds["Regard"]))
-        for name, key in (("OpenNMT-py", "opennmt"), ("JoeyNMT", "joeynmt")):
-            if name in speeds:
-                ratios = [a / b for a, b in zip(speeds["Regard"], speeds[name], strict=True)]
-                figures[f"{size}_vs_{key}"] = round(statistics.median(ratios), 2)
-        figures[f"{size}_share_of_peak"] = round(statistics.median(shares), 3)
-    tables = {
-        f"Target tokens a second, {size}": [
-            {k: v for k, v in row.items() if k != "size"} for row in rows if row["size"] == size
-        ]
-        for size in SECONDS
-    }
+    tables = {}
+    for size in SLICE:
+        found, rows = _size(size)
+        figures |= found
+        tables[f"Target tokens a second, {size}"] = rows
     return figures | {"tables": tables}
 
 
-def _flops(size: str) -> float:
-    """Of training on one real target token of the corpus, on average."""
-    cache = TokenCache.open(next(FOLDER.glob(f"Regard-{size}-*/tokens")), verify=False)
+def _size(size: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    systems = {"Regard": _regard, "OpenNMT-py": _opennmt} | ({"JoeyNMT": _joeynmt} if size == "tiny" else {})
+    trainers: dict[str, Trainer] = {}
+    spent: dict[str, list[tuple[int, float]]] = {name: [] for name in systems}
+    peaks, rows = [], []
+    try:
+        for name, start in systems.items():
+            trainers[name] = start(FOLDER / f"{name}-{size}", size)
+        tokens, flops = _a_batch(size)
+        for number in range(ROUNDS):
+            for name, trainer in trainers.items():
+                spent[name].append(trainer.run(SLICE[size]))
+            peaks.append(peak())
+            a_batch = {name: _their_tokens(trainer) or tokens for name, trainer in trainers.items()}
+            told = {name: round(a_batch[name] * found[-1][0] / found[-1][1]) for name, found in spent.items()}
+            rows.append({"round": number + 1, "GFLOP/s of a matrix product": round(peaks[-1] / 1e9)} | told)
+            print(rows[-1])
+    finally:
+        for trainer in trainers.values():
+            trainer.end()
+    # Sums over all rounds: a slice holds few updates, and the one that is cut in two counts in the next.
+    speeds = {n: a_batch[n] * sum(u for u, _ in found) / sum(s for _, s in found) for n, found in spent.items()}
+    figures: dict[str, Any] = {f"{size}_tokens_per_second": round(speeds["Regard"])}
+    for name, key in (("OpenNMT-py", "opennmt"), ("JoeyNMT", "joeynmt")):
+        if name in speeds:
+            figures[f"{size}_vs_{key}"] = round(speeds["Regard"] / speeds[name], 2)
+    figures[f"{size}_share_of_peak"] = round(speeds["Regard"] * flops / statistics.median(peaks), 3)
+    return figures, rows
+
+
+def _a_batch(size: str) -> tuple[float, float]:
+    """Real target tokens in a batch, on average, and operations that training on one of them takes.
+
+    Ours are counted; JoeyNMT's are made in the same way (4,096 tokens of the wider side, padding included).
+    """
+    cache = TokenCache.open(FOLDER / f"Regard-{size}" / "tokens", verify=False)
     lengths = cache.lengths(np.arange(len(cache)))
-    tokens = [int(side.sum()) + len(cache) for side in lengths]  # with an end symbol each
+    source, target = (int(side.sum()) + len(cache) for side in lengths)  # with an end symbol each
     config = Recipe(model={"size": size}).network(VOCABULARY, VOCABULARY)
-    return training_flops(config, tokens[0], tokens[1], len(cache)) / tokens[1]
+    batches = Batches(cache, tokens=BATCH, seed=1)
+    count = 0
+    while batches.epoch == 0:
+        next(batches)
+        count += 1
+    return target / count, training_flops(config, source, target, len(cache)) / target
+
+
+def _their_tokens(trainer: Trainer) -> float | None:
+    """OpenNMT-py tells them with each update."""
+    told = re.findall(r"bsz:\s*\d+/\s*(\d+)/", trainer.log.read_text())
+    return statistics.mean(map(float, told)) if told else None
 
 
 def _text(side: str, part: str = "train") -> Path:
@@ -98,56 +157,28 @@ def _tokenise() -> None:
         _text(side, "dev").write_text("\n".join(rows[:10]) + "\n", encoding="utf-8")  # JoeyNMT wants one
 
 
-def _measured(command: list[str], seconds: float, log: Path, speeds: Callable[[str], list[float]]) -> float:
-    """Runs a trainer until it has told its speed for a while."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT, start_new_session=True)
-        began: float | None = None
-        try:
-            while process.poll() is None:
-                time.sleep(1)
-                if began is None and speeds(log.read_text()):
-                    began = time.monotonic()
-                enough = began is not None and len(speeds(log.read_text())) > 2
-                if began is not None and enough and time.monotonic() - began > seconds:
-                    break
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    found = speeds(log.read_text())[1:]
-    if not found:
-        sys.exit(f"no speed was told; see {log}")
-    return statistics.median(found)
-
-
-def _regard(folder: Path, size: str) -> float:
+def _regard(folder: Path, size: str) -> Trainer:
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "regard", "train", "recipes/multi30k-tiny.toml", f"model.size={size}"]
     command += ["model.norm=post", f"tokenizer.size={VOCABULARY}", "optimizer=adam", "schedule=paper", "warmup=4000"]
-    command += ["lr=1.0", f"batch_tokens={BATCH}", f"log_every={EVERY[size]}", "steps=100000", "validate_every=100000"]
+    command += ["lr=1.0", f"batch_tokens={BATCH}", "log_every=1", "steps=100000", "validate_every=100000"]
     command += ["save_every=100000", "parts=0", "clip=0", "--out", str(folder)]
 
-    def speeds(_: str) -> list[float]:
+    def told(_: str) -> int:
         log = folder / "log.jsonl"
-        lines = log.read_text().splitlines() if log.exists() else []
-        return [e["tokens_per_second"] for e in map(json.loads, lines) if e["event"] == "train"]
+        return log.read_text().count('"event": "train"') if log.exists() else 0
 
-    return _measured(command, SECONDS[size], folder.with_suffix(".log"), speeds)
+    return Trainer(command, folder.with_suffix(".log"), told, WARM[size])
 
 
-def _opennmt(folder: Path, size: str) -> float:
+def _opennmt(folder: Path, size: str) -> Trainer:
     shutil.rmtree(folder, ignore_errors=True)
-    config = opennmt.settings(folder, (_text("en"), _text("de")), size, batch_size=BATCH, report_every=EVERY[size])
+    config = opennmt.settings(folder, (_text("en"), _text("de")), size, batch_size=BATCH, report_every=1)
 
-    def speeds(text: str) -> list[float]:
-        return [float(found) for found in re.findall(r"/\s*(\d+) tok/s", text)]
-
-    return _measured(opennmt.trainer(config), SECONDS[size], folder.with_suffix(".log"), speeds)
+    return Trainer(opennmt.trainer(config), folder.with_suffix(".log"), _told, WARM[size])
 
 
-def _joeynmt(folder: Path, size: str) -> float:
+def _joeynmt(folder: Path, size: str) -> Trainer:
     shape = Transformer.sizes[size]
     python = str(peers.python("joeynmt"))
     shutil.rmtree(folder, ignore_errors=True)
@@ -174,7 +205,7 @@ def _joeynmt(folder: Path, size: str) -> float:
             "optimizer": "adam", "adam_betas": [0.9, 0.98], "scheduling": "noam", "learning_rate_factor": 1,
             "learning_rate_warmup": 4000, "learning_rate_min": 0.0, "loss": "crossentropy", "label_smoothing": 0.1,
             "normalization": "tokens", "batch_size": BATCH, "batch_type": "token", "epochs": 1000,
-            "validation_freq": 100000, "logging_freq": 2, "early_stopping_metric": "loss", "overwrite": True,
+            "validation_freq": 100000, "logging_freq": 1, "early_stopping_metric": "loss", "overwrite": True,
         },
         "model": {
             "initializer": "xavier_uniform", "embed_initializer": "normal", "embed_init_weight": 0.05,
@@ -186,7 +217,9 @@ def _joeynmt(folder: Path, size: str) -> float:
     config.write_text(json.dumps(settings))
     command = [python, "-W", "ignore", "-m", "joeynmt", "train", str(config)]
 
-    def speeds(text: str) -> list[float]:
-        return [float(found.replace(",", "")) for found in re.findall(r"Tokens per Sec:\s*([\d,]+)", text)]
+    return Trainer(command, folder.with_suffix(".log"), _told, WARM[size])
 
-    return _measured(command, SECONDS[size], folder.with_suffix(".log"), speeds)
+
+def _told(log: str) -> int:
+    """Both peers log a line with "Step" an update."""
+    return len(re.findall(r"Step:?\s+\d+[,/]", log))

@@ -41,7 +41,7 @@ class TokenizerConfig(Section):
     kind: Literal["bpe", "unigram", "word", "char", "byte"] = Field("bpe", description="what a token is")
     size: int = Field(8000, ge=1, description="most tokens in the vocabulary")
     pairs: int = Field(
-        200_000, ge=1, description="learned from about so many training pairs at most, drawn at random from all of them"
+        150_000, ge=1, description="learned from about so many training pairs at most, drawn at random from all of them"
     )
     shared: bool = Field(True, description="one tokenizer for both languages")
 

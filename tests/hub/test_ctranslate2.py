@@ -46,6 +46,16 @@ def bundle(**changes: Any) -> Bundle:
     return Bundle(model, SOURCE, TARGET, ("en", "es"), 30, DecodeOptions(beam=1, max_length=12))
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_model_stays_as_it_was(tmp_path: Path, precision: str) -> None:
+    sizes = {"source_vocabulary": len(TARGET), "target_vocabulary": len(TARGET)}
+    model = Transformer(Transformer.Config.model_validate(SHAPE | sizes | {"tie": ("source", "target", "output")}))
+    made = Bundle(model.eval(), TARGET, TARGET, ("en", "es"), 30)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    export(made, tmp_path / "out", precision)
+    assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
+
+
 INPUTS = [SOURCE.encode(text) for text in ("the small dog", "the garden sleeps in the small dog", "a")]
 
 

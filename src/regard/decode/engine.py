@@ -64,10 +64,11 @@ def _batches(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int
 
     No batch is so large that it would leave a worker idle.
     """
-    tokens = min(tokens, -(-sum(lengths) // workers)) if workers > 1 else tokens
+    tokens = min(tokens, max(1, sum(lengths) // workers)) if workers > 1 else tokens
     batches: list[list[int]] = []
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if not batches or lengths[batches[-1][0]] * (len(batches[-1]) + 1) > tokens:
+    for done, i in enumerate(sorted(range(len(lengths)), key=lambda i: -lengths[i])):
+        full = not batches or lengths[batches[-1][0]] * (len(batches[-1]) + 1) > tokens
+        if full or len(lengths) - done <= workers - len(batches):
             batches.append([])
         batches[-1].append(i)
     return batches

@@ -173,7 +173,7 @@ def _embedding(model: Transformer, side: str) -> nn.Embedding:
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    return tensor.detach().cpu().float().numpy()
+    return tensor.detach().cpu().float().numpy().copy()  # the library quantises some of what it is given in place
 
 
 def _positions(model: Transformer, side: str) -> Any:

@@ -102,7 +102,12 @@ def _generation(bundle: Bundle) -> dict[str, Any]:
 
 def _tokenizer() -> dict[str, Any]:
     names = {f"{what}_token": SPECIALS[i] for what, i in (("pad", PAD), ("unk", UNK), ("bos", BOS), ("eos", EOS))}
-    return names | {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    return names | {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": ["input_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "split_special_tokens": True,  # a text that spells an end symbol is that text
+    }
 
 
 def _weights(bundle: Bundle) -> Iterator[tuple[str, Tensor]]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.nn.attention import Fixed, Growing, Mask, MultiHead
 from regard.nn.dropout import Dropout
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": lambda: nn.ReLU(inplace=True), "gelu": nn.GELU}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
 class FeedForward(nn.Module):
