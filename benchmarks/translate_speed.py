@@ -63,10 +63,7 @@ class Worker:
 
 def run() -> dict[str, Any]:
     recipes = {"tiny": "multi30k-tiny.toml", "shallow": "multi30k-shallow.toml"}
-    models = {
-        name: trained(f"translate-{name}", "multi30k", recipe, SHORT)[0]
-        for name, recipe in recipes.items()
-    }
+    models = {name: trained(f"translate-{name}", "multi30k", recipe, SHORT)[0] for name, recipe in recipes.items()}
     texts = _test()
     workers = _workers(models)
     try:
