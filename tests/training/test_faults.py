@@ -726,9 +726,9 @@ def test_12_changed_data_is_refused_with_the_file_named(corpus: Path, tmp_path: 
 OTHERS: dict[str, dict[str, Any]] = {
     "train": {"batch_tokens": 128, "accumulate": 2, "optimizer": "muon", "lr": 0.5, "matrix_lr": 0.5, "warmup": 3}
     | {"schedule": "linear", "betas": [0.8, 0.9], "eps": 0.1, "weight_decay": 0.5, "label_smoothing": 0.3}
-    | {"clip": 9.0, "ema": 0.5, "precision": "bfloat16", "parts": 2},
+    | {"clip": 9.0, "ema": 0.5, "precision": "bfloat16", "parts": 2, "split": 0.1},
     "data": {"max_length": 9, "max_chars": 99, "skip_bad": True, "keys": ["a", "b"], "source": "de", "target": "fr"},
-    "tokenizer": {"kind": "char", "size": 50, "shared": False},
+    "tokenizer": {"kind": "char", "size": 290, "pairs": 9, "shared": False},
     "model": {"d_ff": 64, "dropout": 0.2},
 }
 UNFIT = ["train.optimizer", "tokenizer.shared", "model.d_ff", "model.dropout"]  # no force would help
@@ -736,7 +736,7 @@ UNFIT = ["train.optimizer", "tokenizer.shared", "model.d_ff", "model.dropout"]  
 
 def test_12_everything_that_an_update_depends_on_is_refused(tmp_path: Path, pairs: Pairs) -> None:
     def go(change: dict[str, Any], count: int = 200, **options: Any) -> None:
-        tree = small_recipe(optimizer="adamw")
+        tree = small_recipe(optimizer="adamw") | {"tokenizer": {"kind": "bpe", "size": 300}}
         for section, value in change.items():
             tree[section] = tree[section] | value if isinstance(value, dict) else value
         train(make_recipe(tree), tmp_path, pairs=pairs[:count], dev=pairs[200:], resume=True, **options)

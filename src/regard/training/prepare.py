@@ -21,6 +21,7 @@ from regard.text import Tokenizer
 from regard.training.memory import give_back_freed_memory
 from regard.training.run import Run
 
+LARGE = 200_000
 Pairs = Sequence[tuple[str, str]]
 Tell = Callable[[dict[str, Any]], None]
 
@@ -86,7 +87,6 @@ def prepare(
     tokenizers: tuple[Tokenizer, Tokenizer] | None,
 ) -> tuple[TranslationTask, dict[str, Any]]:
     """The task, and the facts that must be the same when the run is resumed."""
-    tell({"event": "prepare", "text": "reading the training pairs"})
     if dev is None:
         dev = small_set(recipe, recipe.data.dev)
     test = small_set(recipe, recipe.data.test)
@@ -135,6 +135,8 @@ def _survey(corpus: Corpus, threshold: int, sets: dict[str, Pairs], tell: Tell) 
     count, seen = 0, set()
     for source, target in _training(corpus, threshold, Report()):
         count += 1
+        if count == LARGE:  # the rest will take a while
+            tell({"event": "prepare", "text": "reading the training pairs"})
         if (found := _hash(source) * 2**32 + _hash(target)) in either:
             seen.add(found)
     for name, hashes in wanted.items():
