@@ -38,10 +38,12 @@ ALLOWED: dict[str, set[str]] = {
     # what people use
     "api": {"bundle", "config", "decode", "device", "errors", "hub", "training"},
     "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
+    "explain": {"api", "bundle", "decode", "errors", "text", "view"},
+    "serve": {"__version__", "api", "bundle", "decode", "errors", "explain", "files", "text", "view"},
     "demo": {"api", "config", "data", "errors", "files", "tasks", "training", "view"},
     "cli": {
-        "__version__", "api", "bundle", "card", "config", "data", "decode", "demo", "errors", "files", "hub", "models",
-        "tasks", "training", "view",
+        "__version__", "api", "bundle", "card", "config", "data", "decode", "demo", "errors", "explain", "files", "hub",
+        "models", "serve", "tasks", "training", "view",
     },
     "__main__": {"cli"},
     "__init__": {"api", "errors", "view"},
