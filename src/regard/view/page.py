@@ -41,7 +41,7 @@ def embedded(data: Any) -> str:
 
 
 def _part(name: str) -> str:
-    return resources.files("regard.view").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("regard.view").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
