@@ -84,6 +84,16 @@ def test_the_same_tokens_and_probabilities(changes: dict[str, Any], options: dic
     assert ended
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_padding_unknown_and_begin_are_no_output(precision: str) -> None:
+    made = bundle()
+    with torch.no_grad():
+        made.model.output[[PAD, UNK, BOS], 0] = 5  # the likeliest of all
+    found = CTranslate2(made, precision, workers=1).decode(INPUTS, [0, 1, 2], DecodeOptions(beam=4, max_length=12))
+    assert all({PAD, UNK, BOS}.isdisjoint(group[0].tokens) for group in found)
+    assert any(group[0].tokens for group in found)
+
+
 def test_a_change_of_one_weight_is_seen() -> None:
     """That the test above can fail: one matrix exchanged gives other tokens."""
     made = bundle()

@@ -16,6 +16,7 @@ from torch import nn
 
 from regard.bundle import Bundle
 from regard.decode import DecodeOptions
+from regard.decode.options import NEVER
 from regard.decode.protocol import Hypothesis
 from regard.errors import UserError
 from regard.files import whole_folder
@@ -23,7 +24,7 @@ from regard.models import Transformer
 from regard.nn.attention import MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
 from regard.nn.position import sinusoids
-from regard.text import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
+from regard.text import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 PRECISIONS = ("float32", "int8")
 POSITIONS = 4096  # rows of the table of sinusoids that is written out
@@ -51,8 +52,8 @@ class CTranslate2:
     def __init__(self, bundle: Bundle, precision: str = "float32", workers: int = 0) -> None:
         library = _library()
         self.limit: int | None = bundle.model.limit or POSITIONS - 1
-        self._words, self._vocabulary = _words(bundle.source), _words(bundle.target)
-        self._numbers = {word: i for i, word in enumerate(self._vocabulary)}
+        self._words = _words(bundle.source)
+        self._numbers = {word: i for i, word in enumerate(_words(bundle.target))}
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             export(bundle, Path(folder) / "model", precision)
             self._translator = library.Translator(
@@ -79,8 +80,6 @@ class CTranslate2:
             "batch_type": "tokens",
             "num_hypotheses": options.n_best,
             "no_repeat_ngram_size": options.no_repeat_ngram,
-            "disable_unk": True,
-            "suppress_sequences": [[self._vocabulary[PAD]], [self._vocabulary[BOS]]],
             "max_input_length": 0,
             "max_decoding_length": longest,  # it knows one limit for all
             "min_decoding_length": min(options.min_length, longest),
@@ -157,6 +156,8 @@ def _specified(bundle: Bundle, specs: Any) -> Any:
         _norm(spec.encoder.layer_norm, model.encoder_norm)
         _norm(spec.decoder.layer_norm, model.decoder_norm)
     spec.decoder.projection.weight = _array(model.output)
+    spec.decoder.projection.bias = np.zeros(len(bundle.target), dtype=np.float32)
+    spec.decoder.projection.bias[NEVER] = -1e4  # cheaper than its options that suppress tokens at every step
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[BOS], SPECIALS[EOS]
     spec.config.decoder_start_token = SPECIALS[BOS]
     spec.config.add_source_eos = True
