@@ -89,7 +89,8 @@ def test_padding_unknown_and_begin_are_no_output(precision: str) -> None:
     made = bundle()
     with torch.no_grad():
         made.model.output[[PAD, UNK, BOS], 0] = 5  # the likeliest of all
-    found = CTranslate2(made, precision, workers=1).decode(INPUTS, [0, 1, 2], DecodeOptions(beam=4, max_length=12))
+    options = DecodeOptions(beam=4, min_length=3, max_length=12)
+    found = CTranslate2(made, precision, workers=1).decode(INPUTS, [0, 1, 2], options)
     assert all({PAD, UNK, BOS}.isdisjoint(group[0].tokens) for group in found)
     assert any(group[0].tokens for group in found)
 
