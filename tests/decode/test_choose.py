@@ -57,7 +57,7 @@ def packed(size: int = 3000) -> Any:
     torch.manual_seed(3)
     shape = {"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
     sizes = {"source_vocabulary": 20, "target_vocabulary": size}
-    return Transformer(TransformerConfig.model_validate(shape | sizes | {"tie": ()})).eval()
+    return Transformer(TransformerConfig.model_validate(shape | sizes | {"tie": ("target", "output")})).eval()
 
 
 @pytest.mark.parametrize("rows", [1, ROWS, 2 * ROWS + 3])
