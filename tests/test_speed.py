@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import make_recipe
 from regard.decode import DecodeOptions, beam_search
-from regard.decode.choose import BLOCK, top
+from regard.decode.beam import BLOCK, top
 from regard.decode.engine import Torch
 from regard.models import Transformer
 from regard.models.transformer import Packed

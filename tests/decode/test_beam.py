@@ -10,9 +10,11 @@ from decode.toys import Toy, echo, ids, log_probs, padded, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from torch import Tensor
 from torch.nn import functional as F
 
 from regard.decode import DecodeOptions, Hypothesis, beam_search
+from regard.decode.beam import BLOCK, top
 from regard.errors import UserError
 from regard.models import Transformer, TransformerConfig
 from regard.text import BOS, EOS, PAD, UNK
@@ -192,6 +194,44 @@ def test_an_ensemble_averages_probabilities() -> None:
         best = exhaustive(mean, source, 4, 0.6)[:5]
         assert [h.tokens for h in group] == [tokens for _, tokens in best]
         assert [h.score for h in group] == pytest.approx([score for score, _ in best], abs=1e-4)
+
+
+# --- the largest of each row ----------------------------------------------------------------------------------------
+
+
+def check_top(scores: Tensor, count: int) -> None:
+    values, places = top(scores, count)
+    assert torch.equal(values, scores.topk(min(count, scores.size(1))).values)
+    assert torch.equal(scores.gather(1, places), values)
+    assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 33])
+@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize("more", [-1, 0, 1, BLOCK - 1, 5 * BLOCK + 7])
+def test_the_largest_are_those_of_topk(rows: int, count: int, more: int) -> None:
+    g = torch.Generator().manual_seed(rows)
+    scores = torch.randn(rows, 4 * count * BLOCK + more, generator=g)  # fewer than these are not cut into blocks
+    check_top(scores, count)
+    scores[:, -1] = 9.0  # what is left over after the last whole block counts too
+    scores[:, :count] = 8.0  # one block may hold them all
+    check_top(scores, count)
+    scores[1:, count // 2 :] = -torch.inf
+    check_top(scores, count)
+
+
+@given(
+    rows=st.integers(1, 6), width=st.integers(1, 150), count=st.integers(1, 6), kinds=st.integers(1, 30),
+    seed=st.integers(0, 2**32),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_the_largest_among_equals_and_impossible_ones(rows: int, width: int, count: int, kinds: int, seed: int) -> None:
+    """Few different values, -inf among them, over small blocks."""
+    values = torch.tensor([-math.inf, *range(kinds)])
+    drawn = torch.randint(len(values), (rows, width), generator=torch.Generator().manual_seed(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.decode.beam.BLOCK", 4)
+        check_top(values[drawn], count)
 
 
 # --- the Transformer ------------------------------------------------------------------------------------------------

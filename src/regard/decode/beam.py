@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decode.choose import likeliest
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Decodable, Hypothesis, Model
 from regard.text import BOS, EOS
+
+BLOCK = 128  # see `top`
 
 
 @torch.inference_mode()
@@ -31,8 +32,10 @@ def beam_search(
     scores = torch.zeros(source.size(0), 1, device=source.device)  # N W: log P of each row
     while places:
         rows = scores.size(1)
-        # Twice the width: even if `width` of them end here, as many can go on. No row can have more of the best.
-        values, ids = likeliest(model, tokens, longest.expand(-1, rows).reshape(-1), options, 2 * width)  # R C
+        log_probs = model.step(tokens[:, -1:])  # R V
+        options.forbid(log_probs, tokens, longest.expand(-1, rows).reshape(-1))
+        # Twice the width: even if `width` of them end here, as many can go on.
+        values, ids = top(log_probs, 2 * width)  # R C: no row can have more of the best
         total = (scores.reshape(-1, 1) + values).view(len(places), -1)  # N W*C
         scores, chosen = total.topk(min(2 * width, total.size(1)))  # N 2W, best first
         next_ = ids.view(len(places), -1).gather(1, chosen)
@@ -60,6 +63,23 @@ def beam_search(
             model.keep(left)
         tokens = torch.cat((tokens, next_.reshape(-1, 1)), dim=1)
     return [sorted(found, key=lambda h: -h.score)[: options.n_best] for found in finished]
+
+
+def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest of each row and where they are (R C), as `topk` finds them, in a fraction of its time for many rows.
+
+    The largest are among the blocks with the largest maxima, and a maximum is quick to find.
+    """
+    rows, size = scores.shape
+    blocks = size // BLOCK
+    if rows < 4 or blocks < 4 * count:
+        return scores.topk(min(count, size))
+    best = scores[:, : blocks * BLOCK].reshape(rows, blocks, BLOCK).amax(-1).topk(count).indices  # R C
+    inside = (best[:, :, None] * BLOCK + torch.arange(BLOCK, device=scores.device)).view(rows, -1)  # R C*BLOCK
+    rest = torch.arange(blocks * BLOCK, size, device=scores.device).expand(rows, -1)
+    inside = torch.cat((inside, rest), dim=1)
+    values, order = scores.gather(1, inside).topk(count)
+    return values, inside.gather(1, order)
 
 
 def _collect(

@@ -55,22 +55,19 @@ class DecodeOptions(BaseModel):
             wanted = torch.clamp(source_lengths + self.extra_length, min=self.min_length)
         return wanted if limit is None else wanted.clamp(max=limit)
 
-    def binding(self, tokens: Tensor, longest: Tensor) -> bool:
-        """Whether more is forbidden to the rows (R T) than what is never an output."""
-        written = tokens.size(1) - 1
-        return bool(self.no_repeat_ngram) or written < self.min_length or bool((longest <= written).any())
-
     def forbid(self, log_probs: Tensor, tokens: Tensor, longest: Tensor) -> None:
         """Sets what may not come next to -inf, in place. tokens: what each row holds so far, begin symbol included.
 
         A row that is full, or that the rules leave nothing to go on with, ends: every search comes to an end.
         """
-        log_probs[:, NEVER] = -torch.inf
-        if not self.binding(tokens, longest):  # at nearly every step
-            return
-        ends = log_probs[:, EOS].clone()
         written = tokens.size(1) - 1
         must_end = longest <= written
+        simple = not (self.no_repeat_ngram or written < self.min_length or bool(must_end.any()))
+        if simple:  # at nearly every step
+            log_probs[:, NEVER] = -torch.inf
+            return
+        ends = log_probs[:, EOS].clone()
+        log_probs[:, NEVER] = -torch.inf
         if self.no_repeat_ngram:
             _forbid_repeats(log_probs, tokens[:, 1:], self.no_repeat_ngram)
         log_probs[:, EOS] = -torch.inf if written < self.min_length else ends

@@ -51,11 +51,6 @@ def least_limit(members: Iterable[Decodable]) -> int | None:
     return min((m.limit for m in members if m.limit is not None), default=None)
 
 
-def refuse_nan(values: Tensor) -> None:
-    if bool(values.isnan().any()):
-        raise UserError("the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1")
-
-
 class Model:
     """One model or an ensemble (probabilities averaged) behind one `step`."""
 
@@ -63,13 +58,6 @@ class Model:
         self.members = members
         self.states = [m.start(m.encode(source, lengths)) for m in members]
         self.limit = least_limit(members)
-        self.splits = len(members) == 1 and hasattr(members[0], "hidden")
-
-    def hidden(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """For one member that offers it: states (R D) and the output layer (D V) that makes them into logits."""
-        member: Any = self.members[0]
-        states, self.states[0] = member.hidden(tokens, self.states[0])
-        return states, member.output
 
     def step(self, tokens: Tensor) -> Tensor:
         """log p(next) of each row (R V) after its tokens (R T)."""
@@ -77,7 +65,10 @@ class Model:
         for i, member in enumerate(self.members):
             logits, self.states[i] = member.step(tokens, self.states[i])
             outputs.append(logits.float().log_softmax(-1))
-            refuse_nan(outputs[-1][:, 0])  # one NaN makes the whole row NaN
+            if bool(outputs[-1][:, 0].isnan().any()):  # one NaN makes the whole row NaN
+                raise UserError(
+                    "the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1"
+                )
         if len(outputs) == 1:
             return outputs[0]
         return torch.stack(outputs).logsumexp(0) - math.log(len(outputs))

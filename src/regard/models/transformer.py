@@ -264,16 +264,10 @@ class Packed:
         layers = [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
         table = embedding.weight.detach() * math.sqrt(model.config.d_model)
         positions = dict(model.positions).get("target")
-        self.decoder = PackedDecoder(layers, model.decoder_norm, table, positions)
-        self.output = model.output.detach().t().contiguous()  # D V
+        self.decoder = PackedDecoder(layers, model.decoder_norm, table, positions, model.output.detach())
 
     def start(self, memory: Memory) -> PackedState:
         return self.decoder.start(memory.states, memory.lengths)
 
     def step(self, tokens: Tensor, state: PackedState) -> tuple[Tensor, PackedState]:
-        states, state = self.hidden(tokens, state)
-        return states @ self.output, state
-
-    def hidden(self, tokens: Tensor, state: PackedState) -> tuple[Tensor, PackedState]:
-        """What `output` makes into logits (R D), for a search that never holds all of them."""
         return self.decoder.step(tokens, state), state

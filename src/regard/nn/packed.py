@@ -111,12 +111,14 @@ class PackedDecoder:
         last: nn.Module,
         table: Tensor,
         positions: nn.Module | None,
+        output: Tensor,
     ) -> None:
         self.layers = [_Layer(layer) for layer in layers]
         self.heads = layers[0].attention.heads
         self.memory = _Affine(*(p for layer in layers for p in (layer.cross.k, layer.cross.v)))
         self.last = _norm(last) if isinstance(last, nn.LayerNorm) else None
         self.table, self.positions = table, positions
+        self.output = output.t().contiguous()  # D V
 
     def start(self, memory: Tensor, lengths: Tensor | None) -> PackedState:
         sentences, length, width = memory.shape
@@ -125,7 +127,7 @@ class PackedDecoder:
         return PackedState(keys.permute(2, 3, 0, 4, 1, 5).contiguous(), lengths)
 
     def step(self, tokens: Tensor, state: PackedState) -> Tensor:
-        """What the output layer makes into logits (R D), after one further token of each row (R 1)."""
+        """Logits (R V) after one further token of each row (R 1)."""
         position = state.length
         state.lengthen(tokens.size(0))
         x = torch.embedding(self.table, tokens)  # R 1 D
@@ -134,7 +136,7 @@ class PackedDecoder:
         seen, sources = state.grown[:, :, :, :, : state.length].unbind(), state.source.unbind()
         for layer, place, past, source in zip(self.layers, places, seen, sources, strict=True):
             x = layer(x, place, past, source, state.mask)
-        return x if self.last is None else torch.layer_norm(x, *self.last)
+        return torch.mm(x if self.last is None else torch.layer_norm(x, *self.last), self.output)
 
 
 class _Affine:
