@@ -14,6 +14,7 @@ from regard.training.signals import Stopped
 
 NAMES = {
     "demo": "benchmarks.demo",
+    "quick": "benchmarks.quick",
     "multi30k": "benchmarks.multi30k",
     "tatoeba": "benchmarks.tatoeba",
     "train-speed": "benchmarks.train_speed",
@@ -22,7 +23,7 @@ NAMES = {
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
 }
-QUICK = ("demo",)
+QUICK = ("demo", "quick")
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,11 @@ from regard.data.sets import get
 from regard.models import Transformer
 from regard.text import Tokenizer
 
-ROUNDS = 8
 VOCABULARY = 8000
 BATCH = 4096
+ROUNDS = 8
 SLICE = {"tiny": 15.0, "base": 45.0}  # seconds
+PEERS = {"tiny": ("OpenNMT-py", "JoeyNMT"), "base": ("OpenNMT-py",)}
 WARM = {"tiny": 10, "base": 3}  # updates before the first slice: memory is laid out by then
 FOLDER = RUNS / "train-speed"
 
@@ -73,30 +74,32 @@ class Trainer:
 
 
 def run() -> dict[str, Any]:
-    _tokenise()
     figures: dict[str, Any] = {
         "about": f"Adam, 4,096 tokens a batch, float32. {ROUNDS} rounds, the systems in turn for a slice of time each."
     }
     tables = {}
     for size in SLICE:
-        found, rows = _size(size)
+        found, rows = compare(size, PEERS[size], ROUNDS, SLICE[size])
         figures |= found
         tables[f"Target tokens a second, {size}"] = rows
     return figures | {"tables": tables}
 
 
-def _size(size: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    systems = {"Regard": _regard, "OpenNMT-py": _opennmt} | ({"JoeyNMT": _joeynmt} if size == "tiny" else {})
+def compare(
+    size: str, others: Sequence[str], rounds: int, seconds: float
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Our speed, what it is of the peers' and of the peak; and the rounds."""
+    _tokenise()
     trainers: dict[str, Trainer] = {}
-    spent: dict[str, list[tuple[int, float]]] = {name: [] for name in systems}
+    spent: dict[str, list[tuple[int, float]]] = {name: [] for name in ("Regard", *others)}
     peaks, rows = [], []
     try:
-        for name, start in systems.items():
-            trainers[name] = start(FOLDER / f"{name}-{size}", size)
+        for name in spent:
+            trainers[name] = STARTS[name](FOLDER / f"{name}-{size}", size)
         tokens, flops = _a_batch(size)
-        for number in range(ROUNDS):
+        for number in range(rounds):
             for name, trainer in trainers.items():
-                spent[name].append(trainer.run(SLICE[size]))
+                spent[name].append(trainer.run(seconds))
             peaks.append(peak())
             a_batch = {name: _their_tokens(trainer) or tokens for name, trainer in trainers.items()}
             told = {name: round(a_batch[name] * found[-1][0] / found[-1][1]) for name, found in spent.items()}
@@ -160,9 +163,12 @@ def _tokenise() -> None:
 def _regard(folder: Path, size: str) -> Trainer:
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "regard", "train", "recipes/multi30k-tiny.toml", f"model.size={size}"]
-    command += ["model.norm=post", f"tokenizer.size={VOCABULARY}", "optimizer=adam", "schedule=paper", "warmup=4000"]
-    command += ["lr=1.0", f"batch_tokens={BATCH}", "log_every=1", "steps=100000", "validate_every=100000"]
-    command += ["save_every=100000", "parts=0", "clip=0", "--out", str(folder)]
+    settings = {
+        "norm": "post", "tokenizer.size": VOCABULARY, "optimizer": "adam", "schedule": "paper", "warmup": 4000, "lr": 1.0,
+        "weight_decay": 0, "split": 0, "batch_tokens": BATCH, "log_every": 1, "steps": 100_000, "clip": 0, "parts": 0,
+        "validate_every": 100_000, "save_every": 100_000,
+    }  # fmt: skip
+    command += [*(f"{key}={value}" for key, value in settings.items()), "--out", str(folder)]
 
     def told(_: str) -> int:
         log = folder / "log.jsonl"
@@ -223,3 +229,6 @@ def _joeynmt(folder: Path, size: str) -> Trainer:
 def _told(log: str) -> int:
     """Both peers log a line with "Step" an update."""
     return len(re.findall(r"Step:?\s+\d+[,/]", log))
+
+
+STARTS = {"Regard": _regard, "OpenNMT-py": _opennmt, "JoeyNMT": _joeynmt}

@@ -5,6 +5,7 @@ import os
 import statistics
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ CORES = os.cpu_count() or 1
 OWN, SHALLOW = "Regard, torch", "Regard, torch, shallow decoder"
 OWN_CT2, RAW = "Regard, ctranslate2", "CTranslate2"
 SCORE = ScoreConfig(tokenize="none")
+Speeds = dict[tuple[str, int, bool], list[float]]  # system, beam, one at a time -> tokens a second in each round
 
 
 class Worker:
@@ -65,12 +67,16 @@ def run() -> dict[str, Any]:
     recipes = {"tiny": "multi30k-tiny.toml", "shallow": "multi30k-shallow.toml"}
     models = {name: trained(f"translate-{name}", "multi30k", recipe, SHORT)[0] for name, recipe in recipes.items()}
     texts = _test()
-    workers = _workers(models)
-    try:
-        rows, figures = _measured(workers, models["tiny"], texts)
-    finally:
-        for worker in workers.values():
-            worker.close()
+    workers = started(models["tiny"], RUNS / "translate-speed")
+    workers[SHALLOW] = Worker(sys.executable, "regard_worker.py", models["shallow"].path, "torch", "float32")
+    checkpoints = sorted((RUNS / "time-to-quality" / "opennmt").glob("model_step_*.pt"))
+    if checkpoints:  # its own model of the same shape, once there is one
+        python = peers.python("opennmt")
+        workers["OpenNMT-py"] = Worker(python, "opennmt_worker.py", checkpoints[-1], ready_tokens=True)
+    rows, speeds = measured(workers, models["tiny"], texts, LINES, ROUNDS)
+    figures = ratios(speeds)
+    for key, beam, single in (("", 5, False), ("_beam_1", 1, False), ("_single", 5, True)):
+        figures[f"shallow_decoder_speedup{key}"] = _ratio(speeds, SHALLOW, OWN, beam, single)
     return (
         {"about": "One trained model (tiny, 4 + 4 layers) in every system; medians over rounds, the systems in turn."}
         | figures
@@ -85,52 +91,37 @@ def _test() -> tuple[list[str], list[str]]:
     return source, target
 
 
-def _workers(models: dict[str, Bundle]) -> dict[str, Worker]:
-    """All systems, loaded and waiting."""
-    tiny, python = models["tiny"], sys.executable
-    folder = RUNS / "translate-speed"
+def started(model: Bundle, folder: Path) -> dict[str, Worker]:
+    """One model in all systems that can run it, loaded and waiting. folder: where it is kept in their formats."""
     for precision in ("float32", "int8"):
         if not (folder / precision).exists():
-            ctranslate2.export(tiny, folder / precision, precision)
+            ctranslate2.export(model, folder / precision, precision)
     if not (folder / "transformers").exists():
-        transformers.export(tiny, folder / "transformers")
-    found = {
-        OWN: Worker(python, "regard_worker.py", tiny.path, "torch", "float32"),
-        SHALLOW: Worker(python, "regard_worker.py", models["shallow"].path, "torch", "float32"),
-        OWN_CT2: Worker(python, "regard_worker.py", tiny.path, "ctranslate2", "float32"),
-        f"{OWN_CT2} int8": Worker(python, "regard_worker.py", tiny.path, "ctranslate2", "int8"),
-    }
-    for precision, name in (("float32", RAW), ("int8", f"{RAW} int8")):
-        model = folder / precision
-        found[name] = Worker(python, "ctranslate2_worker.py", model, precision, CORES, ready_tokens=True)
+        transformers.export(model, folder / "transformers")
+    python = sys.executable
+    found = {OWN: Worker(python, "regard_worker.py", model.path, "torch", "float32")}
+    for precision, mark in (("float32", ""), ("int8", " int8")):  # neighbours are compared
+        found[OWN_CT2 + mark] = Worker(python, "regard_worker.py", model.path, "ctranslate2", precision)
+        raw = ("ctranslate2_worker.py", folder / precision, precision, CORES)
+        found[RAW + mark] = Worker(python, *raw, ready_tokens=True)
     found["Transformers"] = Worker(peers.python("transformers"), "transformers_worker.py", folder / "transformers")
-    checkpoints = sorted((RUNS / "time-to-quality" / "opennmt").glob("model_step_*.pt"))
-    if checkpoints:  # its own model of the same shape, once there is one
-        python = peers.python("opennmt")
-        found["OpenNMT-py"] = Worker(python, "opennmt_worker.py", checkpoints[-1], ready_tokens=True)
     return found
 
 
-def _measured(
-    workers: dict[str, Worker], model: Bundle, texts: tuple[list[str], list[str]]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Speeds of all workers in all four cases, and the ratios."""
-    rows, speeds = [], {}
-    for single in (False, True):
-        for beam in BEAMS:
-            lines, references = (side[: LINES[single]] for side in texts)
-            ready = [_spaced(model, line) for line in lines]
-            answers: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
-            for _ in range(ROUNDS + 1):  # the first is for warming up
-                for name, worker in workers.items():
-                    answers[name].append(worker(ready if worker.ready_tokens else lines, beam, single))
-            for name, (_, *rounds) in answers.items():
-                outputs = rounds[0]["outputs"]
-                if workers[name].ready_tokens:
-                    outputs = [_joined(model, output) for output in outputs]
+def measured(
+    workers: dict[str, Worker], model: Bundle, texts: tuple[list[str], list[str]], lines: dict[bool, int], rounds: int
+) -> tuple[list[dict[str, Any]], Speeds]:
+    """All workers in all four cases, in turn; ends them. lines: how many, in bulk and one at a time."""
+    rows: list[dict[str, Any]] = []
+    speeds: Speeds = {}
+    try:
+        for single, beam in product(lines, BEAMS):
+            inputs, references = (side[: lines[single]] for side in texts)
+            for name, answers in _answers(workers, model, inputs, beam, single, rounds).items():
+                outputs = answers[0]["outputs"]
                 tokens = sum(len(ids) + 1 for ids in model.target.encode_batch(outputs))
-                found = [tokens / answer["seconds"] for answer in rounds]
-                speeds[name, beam, single] = found
+                found = speeds[name, beam, single] = [tokens / answer["seconds"] for answer in answers]
+                milliseconds = 1000 * statistics.median(a["seconds"] for a in answers) / len(inputs)
                 rows.append(
                     {
                         "system": name,
@@ -138,30 +129,51 @@ def _measured(
                         "how": "one at a time" if single else "in bulk",
                         "tokens/s": round(statistics.median(found)),
                         "least - most": f"{min(found):.0f} - {max(found):.0f}",
-                        "ms a sentence": round(1000 * statistics.median(a["seconds"] for a in rounds) / len(lines), 1),
-                        "peak MB": round(max(answer["megabytes"] for answer in rounds)),
+                        "ms a sentence": round(milliseconds, 1),
+                        "peak MB": round(max(answer["megabytes"] for answer in answers)),
                         "BLEU": "" if single else _bleu(outputs, references),
                     }
                 )
                 print(rows[-1])
+    finally:
+        for worker in workers.values():
+            worker.close()
+    return rows, speeds
 
-    def ratio(one: str, other: str, beam: int, single: bool) -> float:
-        """Round by round, since what disturbs one disturbs its neighbour."""
-        pairs = zip(speeds[one, beam, single], speeds[other, beam, single], strict=True)
-        return round(statistics.median(a / b for a, b in pairs), 2)
 
-    cases = [(beam, single) for single in (False, True) for beam in BEAMS]
-    against = {case: ratio(OWN, "Transformers", *case) for case in cases}
-    raw = {case: ratio(OWN_CT2, RAW, *case) for case in cases}
-    figures: dict[str, Any] = {"torch_vs_transformers": min(against.values()), "ctranslate2_vs_raw": min(raw.values())}
-    for (beam, single), value in against.items():
-        figures[f"torch_vs_transformers_beam_{beam}_{'single' if single else 'bulk'}"] = value
-    for (beam, single), value in raw.items():
-        figures[f"ctranslate2_vs_raw_beam_{beam}_{'single' if single else 'bulk'}"] = value
-    figures["shallow_decoder_speedup"] = ratio(SHALLOW, OWN, 5, False)
-    figures["shallow_decoder_speedup_beam_1"] = ratio(SHALLOW, OWN, 1, False)
-    figures["shallow_decoder_speedup_single"] = ratio(SHALLOW, OWN, 5, True)
-    return rows, figures
+def _answers(
+    workers: dict[str, Worker], model: Bundle, lines: list[str], beam: int, single: bool, rounds: int
+) -> dict[str, list[dict[str, Any]]]:
+    """What each worker answered in each round, after one for warming up."""
+    ready = [_spaced(model, line) for line in lines]
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
+    for number in range(rounds + 1):
+        for name, worker in workers.items():
+            answer = worker(ready if worker.ready_tokens else lines, beam, single)
+            if worker.ready_tokens:
+                answer["outputs"] = [_joined(model, output) for output in answer["outputs"]]
+            if number:
+                found[name].append(answer)
+    return found
+
+
+def ratios(speeds: Speeds) -> dict[str, Any]:
+    """Ours to the peers' in each case, and the worst of them."""
+    figures: dict[str, Any] = {}
+    for key, one, other in (("torch_vs_transformers", OWN, "Transformers"), ("ctranslate2_vs_raw", OWN_CT2, RAW)):
+        cases = {
+            (beam, single): _ratio(speeds, one, other, beam, single) for name, beam, single in speeds if name == one
+        }
+        figures[key] = min(found.values())
+        for (beam, single), value in found.items():
+            figures[f"{key}_beam_{beam}_{'single' if single else 'bulk'}"] = value
+    return figures
+
+
+def _ratio(speeds: Speeds, one: str, other: str, beam: int, single: bool) -> float:
+    """Round by round, since what disturbs one disturbs its neighbour."""
+    pairs = zip(speeds[one, beam, single], speeds[other, beam, single], strict=True)
+    return round(statistics.median(a / b for a, b in pairs), 2)
 
 
 def _spaced(model: Bundle, text: str) -> str:
