@@ -164,7 +164,8 @@ def _regard(folder: Path, size: str) -> Trainer:
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "regard", "train", "recipes/multi30k-tiny.toml", f"model.size={size}"]
     settings = {
-        "norm": "post", "tokenizer.size": VOCABULARY, "optimizer": "adam", "schedule": "paper", "warmup": 4000, "lr": 1.0,
+        "norm": "post", "tokenizer.size": VOCABULARY, "optimizer": "adam", "schedule": "paper", "warmup": 4000,
+        "lr": 1.0,
         "weight_decay": 0, "split": 0, "batch_tokens": BATCH, "log_every": 1, "steps": 100_000, "clip": 0, "parts": 0,
         "validate_every": 100_000, "save_every": 100_000,
     }  # fmt: skip

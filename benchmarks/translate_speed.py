@@ -161,7 +161,7 @@ def ratios(speeds: Speeds) -> dict[str, Any]:
     """Ours to the peers' in each case, and the worst of them."""
     figures: dict[str, Any] = {}
     for key, one, other in (("torch_vs_transformers", OWN, "Transformers"), ("ctranslate2_vs_raw", OWN_CT2, RAW)):
-        cases = {
+        found = {
             (beam, single): _ratio(speeds, one, other, beam, single) for name, beam, single in speeds if name == one
         }
         figures[key] = min(found.values())
