@@ -2,47 +2,35 @@
 
 # Shapes: L layers, H heads, T queries, S keys.
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
-from regard.decode.beam import beam_search
 from regard.decode.engine import pad
 from regard.errors import UserError
 from regard.text import BOS, EOS, Tokenizer
-from regard.view import page, svg, terminal, words
+from regard.view import beam, page, words
+from regard.view.axes import KINDS, Axis
+from regard.view.draw import Drawing, still
 from regard.view.matrix import Matrix, clearest, merge
+from regard.view.nextword import NextWords, next_words
+from regard.view.norms import Norm, record_norms
+from regard.view.pack import pack_weights
+from regard.view.positions import Positions, positions
 from regard.view.record import Trace, record
+from regard.view.steps import Vectors, examples
 
 if TYPE_CHECKING:
     from regard.api import Model
     from regard.bundle import Bundle
+    from regard.view.roles import Roles
 
-# For each kind of attention: whose rows its queries and its keys are.
-KINDS = {"encoder": ("source", "source"), "decoder": ("target", "read"), "cross": ("target", "source")}
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A row of tokens, and which of them make up each word."""
-
-    tokens: tuple[str, ...]
-    groups: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, tokens: list[str]) -> "Axis":
-        return cls(tuple(tokens), words.groups(tokens))
-
-    @property
-    def labels(self) -> list[str]:
-        return words.labels(self.tokens, self.groups)
-
-    def merged(self) -> "Axis":
-        whole = tuple(words.word([self.tokens[i] for i in group]) for group in self.groups)
-        return Axis(whole, tuple((i,) for i in range(len(whole))))
+BUDGET = 1_000_000  # numbers of vectors in one page; about five megabytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +46,10 @@ class Look:
     languages: tuple[str, str]
     axes: dict[str, Axis]  # source, target, read
     weights: dict[str, Matrix]  # encoder, decoder, cross: L H T S
-    clearest: int  # the decoder layer whose heads, averaged, align output and input most clearly
+    vectors: tuple[Vectors, ...] = ()  # q, k and v of each layer of each kind
+    norms: tuple[Norm, ...] = ()
+    positions: Positions | None = None
+    next: NextWords | None = None
 
     @property
     def source(self) -> tuple[str, ...]:
@@ -72,84 +63,101 @@ class Look:
     def read(self) -> tuple[str, ...]:
         return self.axes["read"].tokens
 
+    def layer(self, kind: str) -> int:
+        """The layer whose heads, averaged, look most clearly each at its own place (see `matrix.information`)."""
+        return clearest(self.weights[kind])
+
+    @property
+    def clearest(self) -> int:
+        """The layer that aligns output and input most clearly."""
+        return self.layer("cross" if "cross" in self.weights else next(iter(self.weights)))
+
     def merged(self) -> "Look":
         """The same over words: summed over the tokens looked at, averaged over the tokens that look."""
         weights = {
             kind: merge(w, self.axes[KINDS[kind][0]].groups, self.axes[KINDS[kind][1]].groups)
             for kind, w in self.weights.items()
         }
-        return replace(self, axes={name: axis.merged() for name, axis in self.axes.items()}, weights=weights)
+        return replace(self, axes={n: a.merged() for n, a in self.axes.items()}, weights=weights, vectors=(), norms=())
 
     def alignment(self, layer: int | None = None, head: int | None = None) -> Matrix:
-        """Output against input (T S), layers and heads from 0.
+        """Output against input (T S), layers and heads from 0: by default the clearest layer, the mean of its heads."""
+        return Drawing(self, "alignment", "cross", layer, head).matrix
 
-        Without a layer it is the clearest one (see `matrix.information`), without a head the mean of all heads.
-        """
-        cross = self.weights["cross"]
-        for name, number, count in (("layer", layer, cross.shape[0]), ("head", head, cross.shape[1])):
-            if number is not None and not 0 <= number < count:
-                raise UserError(f"there is no {name} {number}: the model has {count}, numbered from 0")
-        chosen = cross[self.clearest if layer is None else layer]
-        picked: Matrix = chosen.mean(0) if head is None else chosen[head]
-        return picked
-
-    def alignment_svg(self, layer: int | None = None, head: int | None = None) -> str:
-        """The alignment as an SVG document; see `alignment` for what is drawn by default. The title says it too."""
-        return svg.draw(self.alignment(layer, head), *self._labels(), self._title(layer, head))
-
-    def terminal(self, layer: int | None = None, head: int | None = None) -> str:
-        """The alignment in shade blocks, plain text."""
-        return terminal.draw(self.alignment(layer, head), *self._labels(), self._title(layer, head))
+    def draw(self, view: str = "alignment", **place: Any) -> Drawing:
+        """A view to be had with .svg(), .png(), .text() or .numbers(): alignment, heads, grid, steps, next, positions,
+        norms. place: kind, layer, head and token, counted from 0; see `Drawing`."""
+        return Drawing(self, view, **place)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON has it, weights rounded to four digits."""
-        return {
-            "languages": list(self.languages),
-            "source": self.text,
-            "target": self.translation,
-            "axes": {
-                name: {
-                    "tokens": list(axis.tokens),
-                    "labels": axis.labels,
-                    "words": axis.merged().labels,
-                    "groups": [list(group) for group in axis.groups],
-                }
-                for name, axis in self.axes.items()
-            },
+        """Tokens and weights as JSON has them, weights rounded to four digits."""
+        return self._facts() | {
             "attention": {
-                kind: {
-                    "queries": KINDS[kind][0],
-                    "keys": KINDS[kind][1],
-                    "weights": np.round(w.astype(float), 4).tolist(),
-                }
+                kind: dict(zip(("queries", "keys"), KINDS[kind], strict=True))
+                | {"weights": np.round(w.astype(float), 4).tolist()}
                 for kind, w in self.weights.items()
-            },
-            "clearest": self.clearest,
+            }
         }
 
-    def to_html(self) -> str:
-        """The attention page: one file, complete in itself."""
-        return page.make(self.to_dict(), self.merged().alignment_svg())
+    def to_page(self, roles: "Roles | str | None" = None, layer: int | None = None) -> dict[str, Any]:
+        """All that the page's views show, packed small. roles: a table of heads, or why there is none.
+
+        When the vectors of all layers are too many for one page, it is one layer's: the given one or the clearest.
+        """
+        kept, note = self._kept(layer)
+        packed = {
+            kind: dict(zip(("queries", "keys"), KINDS[kind], strict=True)) | {"weights": pack_weights(w)}
+            for kind, w in self.weights.items()
+        }
+        steps = {"parts": [v.to_dict() for v in kept if isinstance(v, Vectors)], "note": note, "examples": examples()}
+        found = self._facts() | {"attention": packed, "steps": steps}
+        if self.norms:
+            found["norms"] = {"parts": [n.to_dict() for n in kept if isinstance(n, Norm)], "note": note}
+        if self.positions is not None:
+            found["positions"] = self.positions.to_dict()
+        if self.next is not None:
+            found["next"] = self.next.to_dict()
+        if roles is not None:
+            found["roles"] = {"needs": roles} if isinstance(roles, str) else roles.numbers()
+        return found
+
+    def to_html(self, roles: "Roles | str | None" = None, layer: int | None = None, view: str = "alignment") -> str:
+        """The attention page, one file, complete in itself, opened at a view; see `to_page`."""
+        return page.make(self.to_page(roles, layer), still(self), view)
 
     def _repr_html_(self) -> str:
         framed = escape(self.to_html(), quote=True)
-        frame = 'width="100%" height="860" style="border:0" sandbox="allow-scripts" title="Attention"'
+        frame = 'width="100%" height="900" style="border:0" sandbox="allow-scripts" title="Attention"'
         return f'<iframe srcdoc="{framed}" {frame}></iframe>'
 
     def __repr__(self) -> str:
         layers = {kind: w.shape[:2] for kind, w in self.weights.items()}
         return f"Look({self.text!r} -> {self.translation!r}, layers and heads {layers})"
 
-    def _labels(self) -> tuple[list[str], list[str]]:
-        return self.axes["target"].labels, self.axes["source"].labels
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "languages": list(self.languages),
+            "source": self.text,
+            "target": self.translation,
+            "axes": {name: axis.to_dict() for name, axis in self.axes.items()},
+            "clearest": self.clearest,
+        }
 
-    def _title(self, layer: int | None, head: int | None) -> str:
-        layers = self.weights["cross"].shape[0]
-        where = f"layer {(self.clearest if layer is None else layer) + 1} of {layers}"
-        if layer is None and layers > 1:
-            where += " (the clearest)"
-        which = "mean of heads" if head is None else f"head {head + 1}"
-        return f"Output (rows) looks at input (columns): {where}, {which}"
+    def _kept(self, layer: int | None) -> tuple[list[Vectors | Norm], str | None]:
+        """The vectors that a page can hold, and what it says of those that it cannot."""
+        every: list[Vectors | Norm] = [*self.vectors, *self.norms]
+        count = sum(v.size for v in every)
+        if count <= BUDGET:
+            return every, None
+        least = self.clearest if layer is None else layer
+        kept = [v for v in every if v.layer == min(least, self._layers(v) - 1)]
+        much = f"the vectors of all layers would be {count / 1e6:.1f} million numbers, too many for this page"
+        if sum(v.size for v in kept) <= BUDGET:
+            return kept, f"Here is layer {least + 1} alone: {much}."
+        return [], f"None are here: {much}. Look at a shorter text."
+
+    def _layers(self, of: Vectors | Norm) -> int:
+        return self.weights[of.kind].shape[0] if of.kind in self.weights else 1
 
 
 def look(model: "Model", text: str, target: str | None = None) -> Look:
@@ -161,8 +169,13 @@ def look(model: "Model", text: str, target: str | None = None) -> Look:
     bundle = model.bundle
     most = model.translator.max_source
     source = _encoded(bundle.source, text, "text", most)
-    written = _translated(model, source) if target is None else _encoded(bundle.target, target, "target", most)
-    weights = _recorded(bundle, source, written)
+    search = None
+    if target is not None:
+        written = _encoded(bundle.target, target, "target", most)
+    else:
+        search = beam.search([bundle.model], [*source, EOS], model.options(sample=False, n_best=1), _device(bundle))
+        written = list(search.best.tokens)  # their text, cut into tokens again, can give other ones
+    trace, norms, logits = _recorded(bundle, source, written)
     return Look(
         text,
         bundle.target.decode(written) if target is None else target,
@@ -172,9 +185,33 @@ def look(model: "Model", text: str, target: str | None = None) -> Look:
             "target": Axis.of([*bundle.target.surface(written), words.END]),
             "read": Axis.of([words.START, *bundle.target.surface(written)]),
         },
-        weights,
-        clearest(weights["cross"]),
+        {kind: _stacked(trace, kind) for kind in KINDS if trace.layers(kind)},
+        tuple(Vectors.of(r) for r in trace.records),
+        tuple(norms),
+        positions(bundle.model, max(len(source), len(written)) + 1),
+        next_words(logits, written, bundle.target, search),
     )
+
+
+def show(trace: Trace, source: Sequence[str], target: Sequence[str] | None, row: int) -> Look:
+    """A look at what was recorded, with the tokens that the caller knows; see `Trace.show`."""
+    given = {"source": source} if target is None else {"source": source, "target": target, "read": target}
+    kinds = [kind for kind in trace.kinds if all(side in given for side in KINDS[kind])]
+    if not kinds:
+        raise UserError(f"{', '.join(trace.kinds) or 'nothing'} was recorded; give the target's tokens too")
+    weights = {kind: _stacked(trace, kind, row) for kind in kinds}
+    for kind, w in weights.items():
+        for side, have in zip(KINDS[kind], w.shape[2:], strict=True):
+            if len(given[side]) > have:
+                raise UserError(f"{len(given[side])} {side} tokens were given, but {kind} attention has {have}")
+        queries, keys = (len(given[side]) for side in KINDS[kind])
+        weights[kind] = w[:, :, :queries, :keys]  # the rest is padding
+    axes = {"source": Axis.of(source)}
+    if target is not None:
+        axes |= {"target": Axis.of(target), "read": Axis.of([words.START, *target[:-1]])}
+    joined = ["".join(tokens).strip() for tokens in (source, target or ())]
+    vectors = tuple(Vectors.of(r, row) for r in trace.records if r.kind in kinds and r.q is not None)
+    return Look(joined[0], joined[1], ("", ""), axes, weights, vectors)
 
 
 def _encoded(tokenizer: Tokenizer, text: str, name: str, most: int) -> list[int]:
@@ -184,25 +221,19 @@ def _encoded(tokenizer: Tokenizer, text: str, name: str, most: int) -> list[int]
     return tokens
 
 
-def _translated(model: "Model", source: list[int]) -> list[int]:
-    """The tokens as the beam wrote them: their text, cut into tokens again, can give other ones."""
-    tokens, lengths = pad([[*source, EOS]], _device(model.bundle))
-    options = model.options(sample=False, n_best=1)
-    best = beam_search([model.bundle.model], tokens, lengths, options)[0][0]
-    return list(best.tokens)
-
-
-def _recorded(bundle: "Bundle", source: list[int], written: list[int]) -> dict[str, Matrix]:
+def _recorded(bundle: "Bundle", source: list[int], written: list[int]) -> tuple[Trace, list[Norm], torch.Tensor]:
     """One pass over the whole target, as in training: the decoder reads each token after it has written it."""
     tokens, _ = pad([[*source, EOS]], _device(bundle))
     before, _ = pad([[BOS, *written]], _device(bundle))
-    with torch.inference_mode(), record(bundle.model) as trace:
-        bundle.model(tokens, None, before)
-    return {kind: _stacked(trace, kind) for kind in KINDS if trace.layers(kind)}
+    bundle.model.eval()
+    with torch.inference_mode(), record(bundle.model, full=True) as trace, record_norms(bundle.model) as norms:
+        states = bundle.model(tokens, None, before)
+        logits = F.linear(states[0], bundle.model.output)  # T V
+    return trace, norms, logits
 
 
-def _stacked(trace: Trace, kind: str) -> Matrix:
-    layers = [trace.weights(kind, layer)[0].float().cpu().numpy() for layer in range(trace.layers(kind))]
+def _stacked(trace: Trace, kind: str, row: int = 0) -> Matrix:
+    layers = [trace.weights(kind, layer)[row].float().cpu().numpy() for layer in range(trace.layers(kind))]
     return np.stack(layers)  # L H T S
 
 

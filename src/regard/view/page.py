@@ -1,9 +1,11 @@
-"""Puts the attention page together: template, style, script and data in one file that loads nothing."""
+"""Puts the attention page together: template, style, modules and data in one file that loads nothing."""
 
 import base64
 import hashlib
 import json
 import re
+from functools import cache
+from graphlib import TopologicalSorter
 from html import escape
 from importlib import resources
 from typing import Any
@@ -11,17 +13,20 @@ from typing import Any
 # In JSON strings these are the same characters; in HTML they can no longer end the element they stand in.
 _HARMLESS = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
+_IMPORT = re.compile(r'^import \{ (.+) \} from "regard/(\w+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
-def make(data: dict[str, Any], picture: str) -> str:
-    """The page for `Look.to_dict()`; `picture` is the SVG that is shown where scripts do not run."""
+def make(data: dict[str, Any], picture: str, view: str) -> str:
+    """The page for `Look.to_page()`, opened at a view; `picture` is the SVG that is shown where scripts do not run."""
     from regard import __version__
 
-    style, script = _part("page.css"), _part("page.js")
+    style, script = part("style.css") + part("look.css"), bundled("look.js") + "look_js.start(document);\n"
     parts = {
         "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'",
         "title": escape(f"Attention: {data['source']}"),
+        "view": escape(view),
         "source": escape(data["source"]),
         "target": escape(data["target"] or "(nothing)"),
         "style": style,
@@ -31,7 +36,7 @@ def make(data: dict[str, Any], picture: str) -> str:
         "version": escape(__version__),
     }
     # In one pass: what is put in is never searched for places again.
-    return _PLACE.sub(lambda match: parts[match[1]], _part("page.html"))
+    return _PLACE.sub(lambda match: parts[match[1]], part("look.html"))
 
 
 def embedded(data: Any) -> str:
@@ -40,7 +45,37 @@ def embedded(data: Any) -> str:
     return text.translate(_HARMLESS)
 
 
-def _part(name: str) -> str:
+@cache
+def bundled(name: str) -> str:
+    """A module and all that it imports as one script, each module a function that gives its exports.
+
+    A page could import modules from data: addresses, but then its policy would have to allow every such address. One
+    script is allowed by its hash, and nothing else runs.
+    """
+    needs: dict[str, list[str]] = {}
+    waiting = [name]
+    while waiting:
+        module = waiting.pop()
+        if module not in needs:
+            needs[module] = [found[1] for found in _IMPORT.findall(part(module))]
+            waiting += needs[module]
+    return "".join(map(_wrapped, TopologicalSorter(needs).static_order()))
+
+
+def _wrapped(name: str) -> str:
+    text = part(name)
+    exports = ", ".join(found for _, found in _EXPORT.findall(text))
+
+    def imported(match: re.Match[str]) -> str:
+        return f"const {{ {match[1].replace(' as ', ': ')} }} = {match[2].replace('.', '_')};\n"
+
+    body = _EXPORT.sub(r"\1 \2", _IMPORT.sub(imported, text))
+    if re.search(r"^(import|export)\b", body, re.MULTILINE):
+        raise ValueError(f"{name}: an import or export is not in the one form that the page is made from")
+    return f"const {name.replace('.', '_')} = (() => {{\n{body}return {{ {exports} }};\n}})();\n"
+
+
+def part(name: str) -> str:
     return resources.files("regard.view").joinpath("page", name).read_text(encoding="utf-8")
 
 

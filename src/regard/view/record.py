@@ -1,32 +1,37 @@
-"""Records attention weights beside the normal path: `with record(model) as trace: model(...)`."""
+"""Records attention beside the normal path: `with record(model) as trace: model(...)`."""
 
 # Shapes: B batch, H heads, T queries, S keys, K head width.
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.nn.attention import Kernel, MultiHead
+from regard.nn.attention import Kernel, Mask, MultiHead
+
+if TYPE_CHECKING:
+    from regard.view.look import Look
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One call of one kernel. q, k, v and the heads' outputs are there when recorded with full=True."""
+    """One call of one kernel. What may be None is there when recorded with full=True."""
 
     name: str  # of the attention in its model: decoder.2.cross
     kind: str  # encoder, decoder or cross; "attention" where the name says none of these
     layer: int  # from 0
     weights: Tensor  # B H T S
+    mask: Mask
     q: Tensor | None = None  # B H T K
     k: Tensor | None = None  # B H S K
     v: Tensor | None = None  # B H S K
+    scores: Tensor | None = None  # B H T S: q k^T, neither divided nor masked
     heads: Tensor | None = None  # B H T K, before the output projection
 
 
@@ -47,6 +52,16 @@ class Trace:
     def weights(self, kind: str, layer: int) -> Tensor:
         """The weights of a layer (B H T S)."""
         return self.only(kind, layer).weights
+
+    def show(self, source: Sequence[str], target: Sequence[str] | None = None, row: int = 0) -> "Look":
+        """A look with these tokens, to be drawn, saved, or left as the last line of a notebook's cell.
+
+        source: what the encoder (or a model with one side) read. target: what the decoder wrote, one for each place
+        that it read. row: which sentence of the batch; what is past its tokens is padding and is left out.
+        """
+        from regard.view.look import show
+
+        return show(self, source, target, row)
 
     def only(self, kind: str, layer: int) -> Record:
         """The one record of a layer."""
@@ -97,9 +112,9 @@ class _Hook:
         _refuse_training(kernel)
         given = inspect.signature(kernel.forward).bind(*args, **kwargs).arguments
         q, k, v, mask = (given[name] for name in ("q", "k", "v", "mask"))
-        kept = {"q": q, "k": k, "v": v, "heads": output} if self.full else {}
+        kept = {"q": q, "k": k, "v": v, "scores": q @ k.transpose(-2, -1), "heads": output} if self.full else {}
         more = {name: tensor.detach() for name, tensor in kept.items()}
-        self.trace.records.append(Record(self.name, self.kind, self.layer, kernel.weights(q, k, mask), **more))
+        self.trace.records.append(Record(self.name, self.kind, self.layer, kernel.weights(q, k, mask), mask, **more))
 
 
 def place(name: str) -> tuple[str, int]:

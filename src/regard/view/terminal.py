@@ -1,4 +1,4 @@
-"""Draws an alignment in plain text: shade blocks, source words written downwards above their columns."""
+"""Draws weights in plain text: shade blocks under words written downwards, or each row's strongest as numbers."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -24,6 +24,18 @@ def draw(weights: Matrix, rows: Sequence[str], columns: Sequence[str], title: st
         lines.append(f"{indent}{''.join(label)} {''.join(_shade(float(w)) for w in row_weights)}".rstrip())
     legend = "  ".join(f"{block} from {least:g}" for least, block in reversed(SHADES) if least)
     return "\n".join([*lines, "", legend])
+
+
+def strongest(weights: Matrix, rows: Sequence[str], columns: Sequence[str], title: str, count: int = 5) -> str:
+    """One line a row: where most of its weight goes."""
+    margin = max(sum(map(_width, _characters(text))) for text in rows)
+    lines = [title, ""]
+    for name, row in zip(rows, weights, strict=True):
+        label = _characters(name)
+        most = [(columns[j], float(row[j])) for j in row.argsort()[::-1][:count] if row[j] >= 0.01]
+        indent = " " * (margin - sum(map(_width, label)))
+        lines.append(f"{indent}{''.join(label)} → {'  '.join(f'{text} {weight:.2f}' for text, weight in most)}")
+    return "\n".join(lines)
 
 
 def _shade(weight: float) -> str:

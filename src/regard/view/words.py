@@ -49,6 +49,12 @@ def labels(tokens: Sequence[str], grouped: Sequence[Sequence[int]]) -> list[str]
     return [("·" if i in going_on else "") + _visible(token) for i, token in enumerate(tokens)]
 
 
+def label(token: str) -> str:
+    """A token by itself, as a picture shows it: a dot where it would go on with a word."""
+    going_on = token not in _WHOLE and _class(token[:1] or " ") == "w"
+    return ("·" if going_on else "") + _visible(token)
+
+
 def _visible(token: str) -> str:
     """A token without characters that have no picture (and that XML forbids)."""
     text = token.strip(" ") or "␣" * len(token)
