@@ -1,0 +1,104 @@
+"""The application: routes, and the layers around them."""
+
+import base64
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Thread
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+import regard
+import regard.view
+from regard.serve import libretranslate, pageapi
+from regard.serve.body import Body
+from regard.serve.door import Door
+from regard.serve.models import Models
+from regard.serve.refusal import Refusal
+from regard.serve.service import Service
+from regard.serve.settings import Settings
+from regard.serve.store import Store
+
+PAGE = Path(__file__).parent / "page"
+VIEW = Path(regard.view.__file__).parent / "page"
+_SCRIPT = re.compile(r"<script\b[^>]*>(.+?)</script>", re.DOTALL)
+
+
+def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
+    """A server's application. `app.state.service` is what it stands on."""
+    settings = settings or Settings()
+    service = Service(models, settings)
+    store = Store(settings.files, 60 * settings.file_minutes)
+
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        Thread(target=service.detector.load, name="regard-detect", daemon=True).start()
+        yield
+        service.close()
+        store.close()
+
+    app = FastAPI(
+        title="Regard", version=regard.__version__, description="Translates; speaks LibreTranslate's API.",
+        lifespan=living, docs_url=None, redoc_url=None,
+    )  # fmt: skip
+    app.state.service = service
+    app.include_router(libretranslate.routes(service, store))
+    app.include_router(pageapi.routes(service))
+
+    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        return Response(service.meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return page()
+
+    app.mount("/static/page", StaticFiles(directory=PAGE, check_dir=False), name="page")
+    app.mount("/static/view", StaticFiles(directory=VIEW, check_dir=False), name="view")
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _refused)
+    paths = {path for route in app.routes if "{" not in (path := getattr(route, "path", "{"))}
+    app.add_middleware(Body, limit=settings.body_limit, seconds=settings.deadline)
+    app.add_middleware(Door, most=settings.requests, meters=service.meters, paths=paths)
+    if settings.cors:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=settings.cors, allow_methods=["GET", "POST"], allow_headers=["*"]
+        )
+    return app
+
+
+def page() -> Response:
+    """The web page. Its scripts come from this server alone; those that stand in the page itself, by their hash."""
+    file = PAGE / "index.html"
+    if not file.is_file():
+        return PlainTextResponse("Regard is serving; its API is described at /spec.\n")
+    html = file.read_text(encoding="utf-8")
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in _SCRIPT.findall(html))
+    policy = (
+        f"default-src 'none'; script-src 'self' {hashes}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    safe = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    return HTMLResponse(html, headers=safe)
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Everything that is refused, in the API's own shape."""
+    if isinstance(error, Refusal):
+        return error.response()
+    if isinstance(error, HTTPException):
+        return Refusal(error.status_code, str(error.detail)).response(error.headers)
+    return Refusal(400, "Invalid request").response()

@@ -1,0 +1,83 @@
+"""Where every request comes in and every answer goes out: how many at once, one log line each, no error untold."""
+
+import logging
+import secrets
+import time
+from collections.abc import Collection
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.serve import logs
+from regard.serve.body import ClientLeft
+from regard.serve.meters import Meters
+from regard.serve.refusal import Refusal, busy
+
+OPEN = ("/health", "/metrics")  # answered however busy the server is
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"))
+LEFT = 499  # as nginx has it: nobody was there to be answered
+
+
+class Door:
+    """Counts requests, refuses those that are too many, and writes down what became of each."""
+
+    def __init__(self, app: ASGIApp, most: int, meters: Meters, paths: Collection[str]) -> None:
+        """paths: those without a variable part, by which a request is named before it is routed."""
+        self.app, self.most, self.meters, self.paths = app, most, meters, frozenset(paths)
+        self.inside = 0
+        meters.watch_open(lambda: self.inside)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun, facts, status = time.perf_counter(), logs.Facts(), 0
+        scope["facts"] = facts
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        refused = self.inside >= self.most and scope["path"] not in OPEN
+        self.inside += not refused
+        try:
+            if refused:
+                await busy().response()(scope, receive, watched)
+            else:
+                await self.app(scope, receive, watched)
+        except ClientLeft:
+            status = status or LEFT
+        except Exception as error:
+            number = secrets.token_hex(4)
+            logs.event("failed", logging.ERROR, reference=number, route=self._route(scope), **logs.describe(error))
+            if not status:
+                refusal = Refusal(500, f"Something went wrong here; the log has it under {number}")
+                await refusal.response()(scope, receive, watched)
+        finally:
+            self.inside -= not refused
+            seconds = time.perf_counter() - begun
+            self.meters.request(self._route(scope), status, seconds, facts.texts, facts.characters)
+            logs.event(
+                "request",
+                method=scope["method"] if scope["method"] in METHODS else "other",
+                path=self._route(scope),
+                status=status,
+                ms=round(1000 * seconds, 1),
+                texts=facts.texts,
+                characters=facts.characters,
+                wait_ms=round(1000 * facts.wait, 1),
+                key=facts.key,
+            )
+
+    def _route(self, scope: Scope) -> str:
+        """The route's pattern, not the path as sent: that could be anything."""
+        if scope["path"] in self.paths:
+            return str(scope["path"])
+        return str(getattr(scope.get("route"), "path", "")) or "other"
+
+
+def _route(scope: Scope) -> str:
+    """The route's pattern, not the path as sent: that could be anything."""
+    route = scope.get("route")
+    return str(getattr(route, "path", "")) or "none"

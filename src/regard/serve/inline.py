@@ -1,0 +1,119 @@
+"""Inline tags around the words of a translation that stand for the words they were around."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.serve.align import Alignment
+from regard.serve.markup import Mark
+from regard.view.matrix import Matrix
+
+
+@dataclass
+class Placed:
+    """An element over target words start to stop; where they are equal, it stands before the word of that number."""
+
+    mark: Mark
+    start: int
+    stop: int
+    inner: list["Placed"] = field(default_factory=list)
+
+
+def written(text: str) -> str:
+    """Text as HTML has it."""
+    return escape(text, quote=False).replace("\u00a0", "&nbsp;")
+
+
+def tagged(text: str, marks: Sequence[Mark], alignment: Alignment) -> str:
+    """A translation as HTML, with the marks of its source at their words; each tag comes once, properly nested."""
+    return _Writer(text, alignment).write(_place(marks, alignment, 0, len(alignment.target)))
+
+
+def _place(marks: Sequence[Mark], alignment: Alignment, low: int, high: int) -> list[Placed]:
+    """Each mark at the run of words that looks most at its words; no word is taken twice."""
+    free = np.ones(high - low, dtype=bool)
+    inside = [_words(mark, alignment) for mark in marks]
+    gains = [alignment.weights[low:high, its].sum(-1) - 0.5 for its in inside]
+    placed: dict[int, Placed] = {}
+    spans = [i for i, its in enumerate(inside) if len(its)]
+    for i in sorted(spans, key=lambda i: -float(gains[i].clip(0).sum())):
+        if free.any():
+            start, stop = _best_run(gains[i], free)
+            free[start:stop] = False
+            placed[i] = Placed(marks[i], low + start, low + stop)
+    taken = [(p.start, p.stop) for p in placed.values()]
+    for i, mark in enumerate(marks):
+        if i not in placed:
+            at = _point(mark, alignment, low, high)
+            at = next((start for start, stop in taken if start < at < stop), at)
+            placed[i] = Placed(mark, at, at)
+    for one in placed.values():
+        one.inner = _place(one.mark.inner, alignment, one.start, one.stop)
+    return sorted((placed[i] for i in range(len(marks))), key=lambda p: (p.start, p.stop))
+
+
+def _words(mark: Mark, alignment: Alignment) -> NDArray[np.intp]:
+    """The source words that an element is around."""
+    return np.array([i for i, (a, b) in enumerate(alignment.source) if a < mark.end and b > mark.start], dtype=np.intp)
+
+
+def _best_run(gain: Matrix, free: NDArray[np.bool_]) -> tuple[int, int]:
+    """The run of free words with the largest sum; where nothing speaks for any, the one free word with the most."""
+    best, found = 0.0, None
+    total, begin = 0.0, 0
+    for i, (value, open_) in enumerate(zip(gain.tolist(), free.tolist(), strict=True)):
+        if total <= 0 or not open_:
+            total, begin = 0.0, i
+        if not open_:
+            begin = i + 1
+            continue
+        total += value
+        if total > best:
+            best, found = total, (begin, i + 1)
+    if found is None:
+        one = int(np.where(free, gain, -np.inf).argmax())
+        found = (one, one + 1)
+    return found
+
+
+def _point(mark: Mark, alignment: Alignment, low: int, high: int) -> int:
+    """Before the word that looks most at the source word that follows; after all of them when none follows."""
+    following = [i for i, (a, _) in enumerate(alignment.source) if a >= mark.start]
+    if not following or low == high:
+        return high
+    looks = alignment.weights[low:high, following[0]]
+    return low + int(looks.argmax()) if looks.max() > 0 else high
+
+
+class _Writer:
+    """Writes words and tags in their order."""
+
+    def __init__(self, text: str, alignment: Alignment) -> None:
+        self.text, self.spans = text, alignment.target
+        self.parts: list[str] = []
+        self.done = 0  # characters written
+
+    def write(self, placed: Sequence[Placed]) -> str:
+        self._all(placed)
+        self._up_to(len(self.text))
+        return "".join(self.parts)
+
+    def _all(self, placed: Sequence[Placed]) -> None:
+        for one in placed:
+            if one.start < len(self.spans):
+                self._up_to(self.spans[one.start][0])
+            elif self.spans:
+                self._up_to(self.spans[-1][1])
+            self.parts.append(one.mark.open)
+            self._all(one.inner)
+            if one.stop > one.start:
+                self._up_to(self.spans[one.stop - 1][1])
+            self.parts.append(one.mark.close)
+
+    def _up_to(self, place: int) -> None:
+        if place > self.done:
+            self.parts.append(written(self.text[self.done : place]))
+            self.done = place

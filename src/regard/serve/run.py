@@ -1,0 +1,72 @@
+"""Runs the server until it is told to stop, and lets those who wait be answered first."""
+
+import asyncio
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+
+from regard.errors import UserError
+from regard.serve import logs
+from regard.serve.app import make_app
+from regard.serve.models import Models
+from regard.serve.settings import Settings
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """The socket, before anything slow is done: a port that is taken is told at once."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except (OSError, OverflowError) as error:
+        words = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"cannot listen on {host} port {port}: {words}; choose another with --host and --port"
+        ) from None
+    return bound
+
+
+def run(models: Models, settings: Settings, bound: socket.socket, *, say_ready: bool = True) -> None:
+    """Serves until SIGTERM or Ctrl-C."""
+    logs.write_to_stderr()
+    app = make_app(models, settings)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, ws="none", lifespan="on", backlog=2048,
+        proxy_headers=bool(settings.proxy), forwarded_allow_ips=list(settings.proxy),
+        # Our own refusals come at the end of the grace; this is for what does not heed them.
+        timeout_graceful_shutdown=int(settings.grace) + 3,
+    )  # fmt: skip
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn raises it again when all is done: that is no failure
+    _Server(config, settings.grace, url(bound) if say_ready else None).run(sockets=[bound])
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, and ends the grace on time."""
+
+    def __init__(self, config: uvicorn.Config, grace: float, ready: str | None) -> None:
+        super().__init__(config)
+        self.grace, self.ready = grace, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.loop = asyncio.get_running_loop()
+        if self.started and self.ready:
+            print(f"Regard is ready at {self.ready} (Ctrl-C stops it)", flush=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit:
+            logs.event("stopping", grace=self.grace)
+            service = self.config.app.state.service  # type: ignore[union-attr]
+            self.loop.call_soon_threadsafe(self.loop.call_later, self.grace, service.close)
+        super().handle_exit(sig, frame)
+
+
+def url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
