@@ -1,0 +1,122 @@
+// The page: what stands where, and who tells whom.
+import { button, choice, el } from "regard/dom.js";
+import { get, key } from "./api.js";
+import { composer, copied } from "./composer.js";
+import { inside } from "./inside.js";
+import { read, write } from "./place.js";
+import { LANGUAGES } from "./snippet.js";
+
+const find = (name) => document.querySelector(`[data-${name}]`);
+const SETTLED = 350; // milliseconds after which a translation is looked into
+const place = read();
+let timer = null;
+
+theme(find("theme-switch"));
+try {
+  start(await get("/api/info"));
+} catch (error) {
+  problem(error);
+}
+document.documentElement.dataset.ready = "";
+
+function start(info) {
+  serve(info);
+  const views = inside(find("views"), place.view, (view) => { place.view = view; write(place); });
+  const request = snippet();
+  let texts = null; // it tells of its first text before it is there
+  texts = composer(document, info, place, { problem, translated });
+
+  function translated(found) {
+    clearTimeout(timer);
+    Object.assign(place, texts ? texts.place() : {}, { translation: found?.chosen });
+    find("inside").hidden = !found;
+    find("request").hidden = !found;
+    write(place);
+    if (!found) return;
+    request(found.asked);
+    sentences(found);
+  }
+
+  // One sentence is looked into at a time: of several, the chosen one.
+  function sentences(found) {
+    const all = found.sentences;
+    let at = Math.min(Number(place.sentence) || 0, all.length - 1);
+    const look = () => views.look({
+      text: all[at].source, source: found.source, target: found.asked.target,
+      ...(all.length === 1 && found.chosen ? { translation: found.chosen } : {}),
+    });
+    const chips = all.length < 2 ? [] : all.map((one, i) => button(one.source, { dir: "auto", title: one.source }, () => {
+      at = i;
+      place.sentence = i || null;
+      write(place);
+      mark();
+      look();
+    }));
+    const mark = () => chips.forEach((chip, i) => chip.setAttribute("aria-pressed", String(i === at)));
+    mark();
+    find("sentences").replaceChildren(...chips);
+    timer = setTimeout(look, SETTLED);
+  }
+
+  addEventListener("hashchange", () => {
+    const wanted = read();
+    if (wanted.view && wanted.view !== place.view) views.open(wanted.view);
+    texts.set(wanted);
+  });
+  find("key").querySelector("input").addEventListener("change", (event) => {
+    key.value = event.currentTarget.value.trim();
+    texts.again();
+  });
+}
+
+// Who serves: the models, in a line; and a place for a key where one is asked for.
+function serve(info) {
+  const count = (n) => (n >= 1e6 ? `${(n / 1e6).toFixed(1)} M` : `${Math.round(n / 1e3)} k`);
+  const told = info.models.map(({ name, source, target, parameters, layers, heads, engine }) =>
+    `${name}: ${source} → ${target}, ${layers.encoder} + ${layers.decoder} layers of ${heads} heads, ${count(parameters)} parameters, ${engine}`);
+  find("served").textContent = info.models.length > 1 ? `${info.models.length} models, ${info.languages.length} languages` : told[0];
+  find("served").title = told.join("\n");
+  find("key").hidden = !info.key_required;
+}
+
+function snippet() {
+  let body = null;
+  let language = "curl";
+  const show = () => { find("snippet").textContent = LANGUAGES[language](location.origin, body); };
+  const names = choice("Language of the request", Object.keys(LANGUAGES).map((name) => [name, name]), language, (name) => {
+    language = name;
+    names.set(name);
+    show();
+  });
+  find("languages").classList.add("r-view");
+  find("languages").append(names.element);
+  find("copy-request").addEventListener("click", (event) => copied(event.currentTarget, find("snippet").textContent));
+  return ({ text, source, target }) => {
+    body = { q: text, source, target };
+    show();
+  };
+}
+
+function problem(error) {
+  find("problem").hidden = !error;
+  find("problem").textContent = error ? error.message : "";
+}
+
+// Light, dark, or as the system has it: remembered by the browser.
+function theme(pressed) {
+  const order = ["", "light", "dark"];
+  const show = (name) => {
+    if (name) document.documentElement.dataset.theme = name;
+    else delete document.documentElement.dataset.theme;
+    pressed.replaceChildren(el("span", { "aria-hidden": "true" }, { "": "◐", light: "☀", dark: "☾" }[name]));
+    pressed.title = { "": "Colours as the system has them", light: "Light", dark: "Dark" }[name];
+  };
+  let now = localStorage.getItem("theme") || "";
+  if (!order.includes(now)) now = "";
+  show(now);
+  pressed.addEventListener("click", () => {
+    now = order[(order.indexOf(now) + 1) % order.length];
+    localStorage.setItem("theme", now);
+    show(now);
+  });
+}

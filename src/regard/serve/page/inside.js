@@ -1,0 +1,131 @@
+// The views of one sentence under the translation: a tab each, filled when it is opened.
+import { unpack } from "regard/data.js";
+import { button, el } from "regard/dom.js";
+import { shared } from "regard/shared.js";
+import { mount as alignment } from "regard/alignment.js";
+import { mount as grid } from "regard/grid.js";
+import { mount as heads } from "regard/heads.js";
+import { mount as nextword } from "regard/nextword.js";
+import { mount as norms } from "regard/norms.js";
+import { mount as positions } from "regard/positions.js";
+import { mount as roles } from "regard/roles.js";
+import { mount as steps } from "regard/steps.js";
+import { post } from "./api.js";
+import { why } from "./why.js";
+
+const VIEWS = {
+  alignment: ["Alignment", alignment],
+  heads: ["Heads", heads],
+  why: ["Why this word?", why],
+  next: ["Next word", nextword],
+  grid: ["All heads", grid],
+  steps: ["Six steps", steps],
+  positions: ["Positions", positions],
+  norms: ["Norms", norms],
+  roles: ["Roles", roles],
+};
+const NAMES = Object.keys(VIEWS);
+
+// onView(name): a tab was opened. Gives {look(sentence), open(name)}; sentence: {text, source, target, translation}.
+export function inside(root, view, onView) {
+  const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
+  const panel = el("section", { class: "panel", role: "tabpanel", tabindex: 0 });
+  const wait = el("p", { class: "wait", hidden: true }, "Looking …");
+  const place = el("div");
+  const tabs = Object.fromEntries(NAMES.map((name) => [name, button(VIEWS[name][0], { role: "tab", id: `tab-${name}` }, () => open(name))]));
+  let current = NAMES.includes(view) ? view : NAMES[0];
+  let sentence = null;
+  let data = null;
+  let state = null;
+  let mounted = null;
+  let asked = null;
+  list.append(...Object.values(tabs));
+  panel.append(wait, place);
+  root.append(list, panel);
+  list.addEventListener("keydown", (event) => {
+    const at = NAMES.findIndex((name) => tabs[name] === event.target);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: NAMES.length - 1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    open(NAMES[(to + NAMES.length) % NAMES.length]);
+    tabs[current].focus();
+  });
+
+  function open(name) {
+    current = name;
+    for (const each of NAMES) {
+      tabs[each].setAttribute("aria-selected", String(each === name));
+      tabs[each].tabIndex = each === name ? 0 : -1;
+    }
+    panel.setAttribute("aria-labelledby", `tab-${name}`);
+    list.scrollLeft = Math.max(0, tabs[name].offsetLeft - list.clientWidth / 3);
+    onView(name);
+    draw();
+  }
+
+  function clear() {
+    mounted?.destroy();
+    mounted = null;
+    place.replaceChildren();
+  }
+
+  function draw() {
+    clear();
+    if (!data) return;
+    const root = el("div");
+    place.append(root);
+    const options = { shared: state, open, sentence };
+    if (current !== "roles" || data.roles) mounted = VIEWS[current][1](root, data, options);
+    else rolesOf(root, options);
+  }
+
+  // Over many sentences: asked for when somebody wants to see them.
+  async function rolesOf(root, options) {
+    root.append(el("p", { class: "wait" }, "Reading sentences whose grammar is known …"));
+    const { source, target } = sentence;
+    const mine = data;
+    try {
+      mine.roles = await post("/api/roles", { source, target });
+    } catch (error) {
+      mine.roles = { needs: error.message };
+    }
+    if (mine === data && current === "roles") draw();
+  }
+
+  async function look(next) {
+    asked?.abort();
+    if (JSON.stringify(next) === JSON.stringify(sentence) && data) return;
+    sentence = next;
+    if (!sentence) return;
+    asked = new AbortController();
+    const { signal } = asked;
+    panel.classList.add("old");
+    wait.hidden = data !== null;
+    try {
+      const found = await unpack(await post("/api/look", { ...sentence, packed: true }, signal));
+      if (data?.roles && data.languages.join() === found.languages.join()) found.roles = data.roles;
+      data = found;
+      state = kept(shared(data), state);
+      draw();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      data = null;
+      clear();
+      place.append(el("p", { class: "r-lead" }, error.message));
+    }
+    panel.classList.remove("old");
+    wait.hidden = true;
+  }
+
+  open(current);
+  return { look, open };
+}
+
+// What was chosen for the last sentence, chosen again for this one.
+function kept(next, before) {
+  if (before && before.values.all === next.values.all) {
+    const { words, kind, layer, heads: some } = before.values;
+    next.set({ words, kind, layer, heads: some });
+  }
+  return next;
+}
