@@ -202,8 +202,11 @@ def _ours(name: str, updates: int) -> tuple[Bundle, float]:
 
     overrides = [
         f"train.steps={updates}",
+        f"train.warmup={max(20, updates // 10)}",
         f"train.validate_every={updates}",
-        f"train.save_every={max(1, updates // 40)}",
+        f"train.save_every={max(1, updates // 60)}",
+        "train.split=0",  # a few epochs: nothing is known by heart yet
+        "train.weight_decay=0.5",
     ]
     start = time.perf_counter()
     bundle = train(load_recipe(path, overrides), out, base=path.parent, callbacks=[watch])
