@@ -10,8 +10,8 @@ FILLED = 0.93  # of a batch is real target tokens
 # Each row keeps what the rows before it have. The first is the published recipe, its warm-up scaled to the time.
 ROWS: dict[str, list[str]] = {
     "as published: post-norm, Adam, warm-up and 1/sqrt": [
-        "model.norm=post", "optimizer=adam", "schedule=paper", "lr=2.0", "weight_decay=0", "batch_tokens=4096", "split=0",
-        "clip=0",
+        "model.norm=post", "optimizer=adam", "schedule=paper", "lr=2.0", "weight_decay=0", "batch_tokens=4096",
+        "split=0", "clip=0",
     ],
     "the rate falls to zero in a line": ["schedule=linear", "lr=0.005"],
     "norm before the sub-layers": ["model.norm=pre", "clip=1.0"],
