@@ -1,5 +1,6 @@
 """The application: routes, and the layers around them."""
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -42,6 +43,7 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
         Thread(target=service.detector.load, name="regard-detect", daemon=True).start()
         yield
         service.close()
+        await asyncio.to_thread(service.join)
         store.close()
 
     app = FastAPI(
@@ -66,7 +68,7 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _refused)
-    paths = {path for route in app.routes if "{" not in (path := getattr(route, "path", "{"))}
+    paths = {"/", *(path for path in app.openapi()["paths"] if "{" not in path)}
     app.add_middleware(Body, limit=settings.body_limit, seconds=settings.deadline)
     app.add_middleware(Door, most=settings.requests, meters=service.meters, paths=paths)
     if settings.cors:

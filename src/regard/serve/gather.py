@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from regard.decode import DecodeOptions
 from regard.decode.translator import OverlongWarning, Translation
-from regard.serve.refusal import busy
+from regard.serve.refusal import STOPPING, busy
 
 BATCH = 4096  # characters decoded together: some 60 sentences
 SHARE = 512  # characters that one request gives to a batch at a time
@@ -81,7 +81,7 @@ class Gatherer:
                 self._leave(job)
 
     def close(self) -> None:
-        """Whoever still waits is told so; the threads end after the batch they are at."""
+        """Whoever still waits is told so; the threads end after the batch they are at (`join` waits for that)."""
         with self._changed:
             self._closed = True
             left = list(self._jobs)
@@ -89,7 +89,9 @@ class Gatherer:
             self.waiting = self.waiting_chars = 0
             self._changed.notify_all()
         for job in left:
-            _settle([(job, busy("The server is shutting down"))])
+            _settle([(job, busy(STOPPING))])
+
+    def join(self) -> None:
         for thread in self._threads:
             thread.join(timeout=10)
 
@@ -97,7 +99,7 @@ class Gatherer:
         characters = sum(map(len, job.texts))
         with self._changed:
             if self._closed:
-                raise busy("The server is shutting down")
+                raise busy(STOPPING)
             # Alone in the queue, any request that the other limits let through is taken.
             full = self.waiting + len(job.texts) > self._most or self.waiting_chars + characters > self._most_chars
             if full and self._jobs:

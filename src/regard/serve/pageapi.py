@@ -1,42 +1,49 @@
-"""What the web page asks for: the models, and looks into them."""
+"""What the web page asks for: the models, looks into them, and explanations as a stream of events."""
 
-from collections.abc import Callable
-from typing import Any
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from regard.api import Model
 from regard.errors import UserError
-from regard.serve import parameters, shapes
+from regard.serve import logs, parameters, shapes
 from regard.serve.languages import name_of
 from regard.serve.libretranslate import admit
+from regard.serve.models import Served
 from regard.serve.parameters import read
-from regard.serve.refusal import Refusal
+from regard.serve.refusal import Refusal, busy
 from regard.serve.service import Service
+
+STREAMS = 4  # explanations at once
+Result = TypeVar("Result")
 
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["page"], default_response_class=JSONResponse)
+    streams = 0
 
     @router.get("/info", responses={200: {"description": "Models, languages, limits."}})
     async def info() -> Response:
         """What is served."""
         from regard import __version__
 
-        settings = service.settings
+        settings, models = service.settings, service.models
+        codes = models.languages
         return JSONResponse(
             {
                 "version": __version__,
-                "models": [served.to_dict() for served in service.models.by_direction.values()],
-                "languages": [
-                    {"code": c, "name": name_of(c), "targets": service.models.targets(c)}
-                    for c in service.models.languages
-                ],
+                "models": [served.to_dict() for served in models.by_direction.values()],
+                "languages": [{"code": c, "name": name_of(c), "targets": models.targets(c)} for c in codes],
                 "limits": {
                     "characters": settings.char_limit,
                     "texts": settings.batch_limit,
                     "alternatives": settings.alternatives_limit,
+                    "masks": parameters.MASKS,
                 },
                 "key_required": service.keys is not None,
             }
@@ -48,21 +55,95 @@ def routes(service: Service) -> APIRouter:
         from regard.view.look import look as look_into
 
         asked = await read(parameters.Look, request)
-        return await _looked(request, asked, lambda model: look_into(model, asked.text, asked.translation).to_dict())
 
-    async def _looked(request: Request, asked: parameters.Look, work: Callable[[Model], dict[str, Any]]) -> Response:
+        def work(model: Model) -> dict[str, Any]:
+            found = look_into(model, asked.text, asked.translation)
+            return found.to_page() if asked.packed else found.to_dict()
+
+        return await looked(request, asked, work)
+
+    @router.post("/steps", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Steps))
+    async def steps(request: Request) -> Response:
+        """The queries, keys and values of one head, from which its weights and its output follow."""
+        from regard.view.look import look as look_into
+
+        asked = await read(parameters.Steps, request)
+
+        def work(model: Model) -> dict[str, Any]:
+            found = look_into(model, asked.text, asked.translation)
+            for one in found.vectors:
+                if (one.kind, one.layer) == (asked.kind, asked.layer):
+                    return one.to_dict(asked.head)
+            raise UserError(f"there is no {asked.kind} layer {asked.layer}")
+
+        return await looked(request, asked, work)
+
+    async def looked(request: Request, asked: parameters.Sentence, work: Callable[[Model], dict[str, Any]]) -> Response:
+        served = admitted(request, asked)
+        # The answer is written there too: there are many numbers.
+        return await service.looks.run(lambda: JSONResponse(_told(served, work)))
+
+    def admitted(request: Request, asked: parameters.Sentence) -> Served:
+        """The one model that is asked about."""
         facts = admit(service, request, asked.api_key)
-        service.count(facts, [asked.text, asked.translation or ""])
+        service.count(facts, [asked.text + (asked.translation or "")])
         way = service.way(asked.source, asked.target)
         if len(way) != 1:
-            raise Refusal(400, "Attention is one model's: there is none from this language straight to that one")
+            raise Refusal(400, "Attention is one model's: there is none straight from this language to that one")
+        return way[0]
 
-        def done() -> Response:
+    @router.post(
+        "/explain",
+        responses=shapes.responses(None, kind="text/event-stream"),
+        openapi_extra=shapes.body(parameters.Explain),
+    )
+    async def explain(request: Request) -> Response:
+        """Why each output word was written, by RISE: events `step` as the map gets clearer, then `end` or `error`."""
+        from regard.explain import why_steps
+
+        asked = await read(parameters.Explain, request)
+        served = admitted(request, asked)
+        if streams >= STREAMS:
+            raise busy()
+        found = why_steps(served.model, asked.text, asked.translation, by=asked.by, masks=asked.masks)
+
+        async def step() -> str | None:
+            """One step at a time, so that others get their turn at the network."""
+            one = await service.explaining.run(lambda: _told(served, lambda _: next(found, None)))
+            return None if one is None else _event("step", one.to_dict())
+
+        first = await step()  # what is wrong with the request shows here, while there is a status to say it with
+
+        async def events() -> AsyncIterator[str]:
+            nonlocal streams
+            streams += 1
             try:
-                return JSONResponse(way[0].look(work))  # made here too: there are many numbers to write
-            except UserError as error:
-                raise Refusal(400, f"Invalid request: {error}") from None
+                one = first
+                while one is not None:
+                    yield one
+                    one = await step()
+                yield _event("end", {})
+            except Refusal as refusal:
+                yield _event("error", {"error": refusal.message})
+            except Exception as error:
+                number = secrets.token_hex(4)
+                logs.event("failed", logging.ERROR, reference=number, route="/api/explain", **logs.describe(error))
+                yield _event("error", {"error": f"Something went wrong here; the log has it under {number}"})
+            finally:
+                streams -= 1
 
-        return await service.pool.run(done)
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     return router
+
+
+def _told(served: Served, work: Callable[[Model], Result]) -> Result:
+    """A look into a model; what cannot be looked at is a 400."""
+    try:
+        return served.look(work)
+    except UserError as error:
+        raise Refusal(400, f"Invalid request: {error}") from None
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

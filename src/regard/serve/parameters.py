@@ -14,6 +14,7 @@ from regard.serve.refusal import Refusal, shown
 
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 FIELDS = 1000  # most fields of a form
+MASKS = 5000  # most masks of an explanation
 Code = Annotated[str, StringConstraints(min_length=1, max_length=20)]
 
 
@@ -22,6 +23,9 @@ def _count(value: Any) -> Any:
     if isinstance(value, bool) or (isinstance(value, str) and not (value.isascii() and value.isdigit())):
         raise ValueError("must be a whole number of 0 or more")
     return value
+
+
+Number = Annotated[int, BeforeValidator(_count)]
 
 
 class Keyed(BaseModel):
@@ -39,9 +43,7 @@ class Translate(Keyed):
     source: Code = Field(description="The text's language, or auto.", examples=["en"])
     target: Code = Field(description="The language wanted.", examples=["es"])
     format: Literal["text", "html"] = Field("text", description="html keeps tags as they are.")
-    alternatives: Annotated[int, BeforeValidator(_count)] = Field(
-        0, ge=0, description="How many other translations to give besides."
-    )
+    alternatives: Number = Field(0, ge=0, description="How many other translations to give besides.")
 
 
 class TranslateFile(Keyed):
@@ -49,11 +51,26 @@ class TranslateFile(Keyed):
     target: Code = Field(description="The language wanted.", examples=["es"])
 
 
-class Look(Keyed):
+class Sentence(Keyed):
     text: str = Field(min_length=1, description="One sentence.", examples=["Hello world!"])
-    source: Code = Field(examples=["en"])
-    target: Code = Field(examples=["es"])
+    source: Code = Field(description="Its language.", examples=["en"])
+    target: Code = Field(description="The language of its translation.", examples=["es"])
     translation: str | None = Field(None, description="Look at this translation in place of the model's own.")
+
+
+class Look(Sentence):
+    packed: bool = Field(False, description="All that the page's views show, packed small.")
+
+
+class Steps(Sentence):
+    kind: Literal["encoder", "decoder", "cross"] = Field(description="Which attention.")
+    layer: Number = Field(0, description="From 0.", ge=0)
+    head: Number = Field(0, description="From 0.", ge=0)
+
+
+class Explain(Sentence):
+    masks: Number = Field(1000, description="How many random masks to try.", ge=2, le=MASKS)
+    by: Literal["words", "tokens"] = Field("words", description="What is hidden at a time.")
 
 
 Schema = TypeVar("Schema", bound=BaseModel)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
+STOPPING = "The server is shutting down"
+
 
 class Refusal(Exception):
     """Raised anywhere below a route; the client gets the status and the sentence."""

@@ -32,7 +32,8 @@ class Service:
         self.detector = Detector(models.languages)
         self.keys = None if settings.keys is None else Keys(settings.keys)
         self.rate = Rate()
-        self.pool = Pool("look", settings.deadline)
+        self.looks = Pool("look", settings.deadline)
+        self.explaining = Pool("explain", settings.deadline)
         self._gatherers: dict[Direction, Gatherer] = {}
         for direction, served in models.by_direction.items():
             name = "-".join(direction)
@@ -50,7 +51,15 @@ class Service:
         """Refuses whoever still waits."""
         for gatherer in self._gatherers.values():
             gatherer.close()
-        self.pool.close()
+        self.looks.close()
+        self.explaining.close()
+
+    def join(self) -> None:
+        """Waits for the threads: none may be at work when the process ends."""
+        for gatherer in self._gatherers.values():
+            gatherer.join()
+        self.looks.join()
+        self.explaining.join()
 
     def admit(self, facts: Facts, api_key: str | None, host: str) -> None:
         """Lets a request in by its key and rate, or refuses it."""
@@ -128,7 +137,7 @@ class Service:
             )
             own = [[next(rest) for _ in some] for some in sentences]
             found = [
-                await self.pool.run(partial(_filled, served, page, list(_ranks(some, alternatives * last))))
+                await self.looks.run(partial(_filled, served, page, list(_ranks(some, alternatives * last))))
                 for page, some in zip(pages, own, strict=True)
             ]
         return found

@@ -1,0 +1,44 @@
+"""Sentences and what stands between them."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.serve.sentences import cut
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three? Four", ("One.", "Two!", "Three?", "Four")),
+        ("One line\nanother line\r\n\n  third", ("One line", "another line", "third")),
+        ("Mr. Smith met Dr. Jones. They spoke.", ("Mr. Smith met Dr. Jones.", "They spoke.")),
+        ("Use e.g. Paris or the U.S. Army.", ("Use e.g. Paris or the U.S. Army.",)),
+        ("am 3. Oktober 1990. Danach", ("am 3. Oktober 1990.", "Danach")),
+        ("He said “no.” Then he left.", ("He said “no.”", "Then he left.")),
+        ("wait... what", ("wait... what",)),
+        ("version 2.0 is out", ("version 2.0 is out",)),
+        ("你好。再见！", ("你好。", "再见！")),
+        ("12 + 3 = 15\n***\n- - -", ()),
+        ("", ()),
+        (" \n ", ()),
+    ],
+)
+def test_where_sentences_end(text: str, sentences: tuple[str, ...]) -> None:
+    assert cut(text).sentences == sentences
+
+
+@given(st.text(alphabet="ab.!? \n\t。\"'1A") | st.text())
+def test_put_together_again_it_is_the_text(text: str) -> None:
+    found = cut(text)
+    assert found.filled(found.sentences) == text
+    assert all(s == s.strip() and "\n" not in s for s in found.sentences)
+
+
+@pytest.mark.parametrize("unit", [".", "a. ", ".'", " .", "\n", "…!?", "a\n"])
+def test_it_takes_linear_time(unit: str) -> None:
+    start = time.process_time()
+    cut(unit * (50_000 // len(unit)))
+    assert time.process_time() - start < 2  # in square time it would be minutes
