@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from regard.cli import average, data, demo, evaluate, export, info, look, models, serve, train, translate
+from regard.cli import average, data, demo, evaluate, explain, export, info, look, models, serve, train, translate
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("look")(look.look)
+app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)
 app.add_typer(data.app, name="data")
 app.command("models")(models.models)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.errors import UserError
 from regard.explain.rise import Array, Asking, Score
 
 Order = NDArray[np.signedinteger[Any]]  # places, or ends of stretches of them
@@ -22,12 +23,14 @@ class Curve:
     share: Array  # P, of the places that were changed: 0 to 1
     scores: Array  # P
     auc: float
-    random: tuple[float, ...]  # the areas under the curves of random orders
+    chance: Array  # P, the mean score of random orders
+    random: tuple[float, ...]  # the areas under their curves
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "share": [round(float(x), 4) for x in self.share],
             "scores": [float(f"{y:.5g}") for y in self.scores],
+            "chance": [float(f"{y:.5g}") for y in self.chance],
             "auc": round(self.auc, 5),
             "random": [round(area, 5) for area in self.random],
         }
@@ -58,6 +61,8 @@ def curves(
 
     inserting: the black box of the insertion curve, where hidden places look different (the paper blurs them there).
     """
+    if orders < 1:
+        raise UserError(f"orders is {orders}; the least is 1")
     shape, flat = values.shape[1:], values.reshape(len(values), -1)
     places = flat.shape[1]
     random = np.random.default_rng(seed)
@@ -71,11 +76,12 @@ def curves(
         return np.concatenate(found)
 
     def curve(ask: Asking, insert: bool) -> list[Curve]:
-        chance = [[area(share, column) for column in scored(ask, order, insert).T] for order in shuffled]
+        chance = np.stack([scored(ask, order, insert) for order in shuffled])  # orders P K
         made = []
         for row, one in enumerate(flat):
             scores = scored(ask, np.argsort(-one, kind="stable"), insert)[:, row]
-            made.append(Curve(share, scores, area(share, scores), tuple(areas[row] for areas in chance)))
+            areas = tuple(area(share, y) for y in chance[:, :, row])
+            made.append(Curve(share, scores, area(share, scores), chance[:, :, row].mean(0), areas))
         return made
 
     both = curve(Asking(score, batch), False), curve(Asking(inserting or score, batch), True)

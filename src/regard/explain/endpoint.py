@@ -57,7 +57,7 @@ class Endpoint:
         self.whole = _holds(self.template, ALL)
         if not self.whole and not _holds(self.template, ONE):
             raise UserError(f'the request\'s template has no place for the input: write "{ONE}" or "{ALL}" in it')
-        self.address = _address(self.host, self.port, allow_remote)
+        self.addresses = _addresses(self.host, self.port, allow_remote)
 
     def __call__(self, inputs: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
         sent = [_encoded(one) for one in inputs]
@@ -75,7 +75,7 @@ class Endpoint:
     def _post(self, body: Any) -> Any:
         """The answer to one request; a server that is busy is asked again after the time it names."""
         for attempt in range(TRIES):
-            status, headers, answer = self._exchange(json.dumps(body, ensure_ascii=False).encode())
+            status, headers, answer = self._exchange(json.dumps(body).encode())
             if status not in BUSY or attempt == TRIES - 1:
                 break
             time.sleep(_wait(headers.get("retry-after"), attempt))
@@ -94,21 +94,32 @@ class Endpoint:
     def _exchange(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         deadline = time.monotonic() + self.timeout
         try:
-            with socket.create_connection(self.address, timeout=self.timeout) as plain:
-                wrapped = (
-                    ssl.create_default_context().wrap_socket(plain, server_hostname=self.host) if self.secure else plain
-                )
-                with wrapped:
-                    connection = http.client.HTTPConnection(self.host, self.port)
-                    connection.sock = wrapped
-                    connection.request("POST", self.target, body, self.headers)
-                    response = connection.getresponse()
-                    headers = {name.lower(): value for name, value in response.getheaders()}
-                    return response.status, headers, self._read(response, deadline)
+            with self._connected() as connected:
+                connection = http.client.HTTPConnection(self.host, self.port)
+                connection.sock = connected
+                connection.request("POST", self.target, body, self.headers)
+                response = connection.getresponse()
+                headers = {name.lower(): value for name, value in response.getheaders()}
+                return response.status, headers, self._read(response, deadline)
         except TimeoutError:
             raise UserError(f"{self.url} did not answer within {self.timeout:g} seconds") from None
         except (OSError, http.client.HTTPException) as error:
             raise UserError(f"{self.url}: {error or type(error).__name__}; is the server running?") from None
+        except ValueError as error:  # a header that HTTP does not allow
+            raise UserError(f"{self.url}: {error}") from None
+
+    def _connected(self) -> socket.socket:
+        """To the first of the host's addresses that answers."""
+        for last in self.addresses:
+            try:
+                plain = socket.create_connection((last, self.port), self.timeout)
+                break
+            except OSError:
+                if last == self.addresses[-1]:
+                    raise
+        if not self.secure:
+            return plain
+        return ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
 
     def _read(self, response: http.client.HTTPResponse, deadline: float) -> bytes:
         parts, size = [], 0
@@ -135,8 +146,8 @@ def _checked(url: str) -> SplitResult:
     return parts
 
 
-def _address(host: str, port: int, allow_remote: bool) -> tuple[str, int]:
-    """The address that will be called, looked up once: what was checked is what is called."""
+def _addresses(host: str, port: int, allow_remote: bool) -> list[str]:
+    """What the host's name stands for, looked up once: what was checked is what is called."""
     try:
         found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError):
@@ -146,7 +157,7 @@ def _address(host: str, port: int, allow_remote: bool) -> tuple[str, int]:
             f"{host} is another machine: everything explained would be sent there; allow it with --allow-remote "
             "(allow_remote=True)"
         )
-    return found[0], port
+    return found
 
 
 def _wait(named: str | None, attempt: int) -> float:

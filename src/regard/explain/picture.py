@@ -3,17 +3,20 @@
 # Shapes: B masks, H W of the image, C channels, h w of the grid.
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.text import Text
 
 from regard.errors import UserError
+from regard.explain import overlay
 from regard.explain.curves import Curves, curves
 from regard.explain.result import last_of
 from regard.explain.rise import Array, Asking, Plan, Saliency, Score, check_keep, planned, rise
+from regard.view import png
 
 Image = NDArray[Any]  # H W C, or H W
 BlackBox = Callable[[Image], Any]  # a batch of images to scores: B, or B K
@@ -138,16 +141,39 @@ class ImageExplanation:
         only: Array = self.saliency.errors[0]
         return only
 
+    def to_png(self) -> bytes:
+        """The map in colour over the image in grey."""
+        return png.encoded(overlay.over(self.image, self.values))
+
+    def to_svg(self) -> str:
+        return overlay.svg(self)
+
+    def terminal(self, colour: bool = False) -> Text:
+        """The map in shades, or with colours the image under it."""
+        return overlay.terminal(self, colour)
+
+    def to_dict(self, tested: Sequence[Curves] = ()) -> dict[str, Any]:
+        """What saliency.js draws, with the curves if they are given."""
+        return overlay.data(self, tested)
+
+    def to_html(self, tested: Sequence[Curves] = ()) -> str:
+        """A page that is complete in itself."""
+        return overlay.html(self, tested)
+
     def __repr__(self) -> str:
         size = " x ".join(map(str, self.values.shape))
         return f"ImageExplanation(image of {size}, score {self.of}, {self.saliency.masks} masks)"
 
-    def curves(self, steps: int = 50, orders: int = 5, seed: int = 0) -> Curves:
-        """Deletion as the explanation hides, insertion into the blurred image, as in the paper."""
+    @property
+    def rows(self) -> tuple[str, ...]:
+        return (f"score {self.of + 1}",)
+
+    def curves(self, steps: int = 50, orders: int = 5, seed: int = 0) -> tuple[Curves, ...]:
+        """Deletion as the explanation hides, insertion into the blurred image, as in the paper: of the one row."""
         return curves(
             self.deleting, self.saliency.values, inserting=self.inserting,
             steps=steps, orders=orders, seed=seed, batch=self.batch,
-        )[0]  # fmt: skip
+        )  # fmt: skip
 
 
 def image_steps(

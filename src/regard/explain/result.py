@@ -8,7 +8,9 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from rich.text import Text
 
+from regard.explain import page, show
 from regard.explain.curves import Curves, curves
 from regard.explain.rise import Array, Saliency, Score
 
@@ -37,6 +39,11 @@ class Explanation:
     def errors(self) -> Array:
         """K N: the standard errors of the values."""
         return self.saliency.errors
+
+    @property
+    def most(self) -> float:
+        """The value that is drawn in full colour: a whole probability, or the largest value where scores are any."""
+        return 1.0 if self.output is not None else float(np.abs(self.values).max()) or 1.0
 
     def top(self, row: int = 0, count: int = 3) -> list[tuple[str, float]]:
         """The places that raise a score most."""
@@ -67,11 +74,25 @@ class Explanation:
                 }
                 for i, label in enumerate(self.rows)
             ],
+            "most": _digits(self.most),
             "keep": found.keep,
             "masks": found.masks,
             "planned": found.planned,
             "done": found.done,
+            "image": None,
         }
+
+    def terminal(self, colour: bool = False) -> Text:
+        """Lines for a terminal: bars for one row, a line for each of several; its `plain` is the text alone."""
+        return show.listing(self, colour) if len(self.rows) > 1 else show.bars(self)
+
+    def to_svg(self) -> str:
+        """A heat map of rows over places, as an SVG document."""
+        return show.svg(self)
+
+    def to_html(self, tested: Sequence[Curves] = ()) -> str:
+        """A page that is complete in itself."""
+        return page.html(self.to_dict(tested), self.to_svg())
 
     def __repr__(self) -> str:
         found = ", ".join(f"{row!r}: {self.top(i, 1)[0][0]!r}" for i, row in enumerate(self.rows[:8]))

@@ -29,6 +29,8 @@ class Sentence:
             raise UserError(f"a translator's input cannot be cut by {by!r}; choose words or tokens")
         if not text.strip():
             raise UserError("there is no text to explain")
+        if target is not None and not target.strip():
+            raise UserError("the target is empty: there is no word to explain")
         self.networks = [bundle.model for bundle in model.bundles]
         bundle, most = model.bundle, model.translator.max_source
         self.source = _encoded(bundle.source, text, "text", most)
@@ -38,7 +40,7 @@ class Sentence:
         else:
             self.target, self.output = _encoded(bundle.target, target, "target", most), target
         if not self.target:
-            raise UserError("the output is empty: there is no word to explain")
+            raise UserError("the translation is empty: there is no word to explain")
         pieces, written = bundle.source.surface(self.source), bundle.target.surface(self.target)
         whole, self.outputs = words.groups(pieces), words.groups(written)
         self.groups = whole if by == "words" else tuple((i,) for i in range(len(pieces)))
