@@ -30,6 +30,7 @@ function start(info) {
     clearTimeout(timer);
     Object.assign(place, texts ? texts.place() : {}, { translation: found?.chosen });
     find("inside").hidden = !found;
+    find("intro").hidden = Boolean(place.text);
     find("request").hidden = !found;
     write(place);
     if (!found) return;
@@ -63,8 +64,9 @@ function start(info) {
     if (wanted.view && wanted.view !== place.view) views.open(wanted.view);
     texts.set(wanted);
   });
-  find("key").querySelector("input").addEventListener("change", (event) => {
-    key.value = event.currentTarget.value.trim();
+  for (const event of ["change", "submit"]) find("key").addEventListener(event, (given) => {
+    given.preventDefault();
+    key.value = find("key").querySelector("input").value.trim();
     texts.again();
   });
 }

@@ -16,10 +16,15 @@ export const why = view((root, data, { sentence }) => {
         if (event === "error") throw new Error(found.error);
         if (event !== "step") continue;
         if (mounted) mounted.update(found);
-        else mounted = saliency(place, found, {});
+        else {
+          status.remove();
+          mounted = saliency(place, found, {});
+        }
       }
     } catch (error) {
-      if (error.name !== "AbortError") status.textContent = error.message;
+      if (error.name === "AbortError") return;
+      status.textContent = error.message;
+      root.prepend(status);
     }
   }
   watch();
