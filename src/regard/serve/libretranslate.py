@@ -45,8 +45,7 @@ def routes(service: Service, store: Store) -> APIRouter:
         texts = asked.q if isinstance(asked.q, list) else [asked.q]
         if not asked.q:
             raise Refusal(400, "Invalid request: missing q parameter")
-        if asked.alternatives > settings.alternatives_limit:
-            raise Refusal(400, f"Invalid request: alternatives: no more than {settings.alternatives_limit}")
+        service.allow(asked.alternatives)
         service.count(facts, texts)
         detected = await service.detect(texts) if asked.source == "auto" else []
         sources = [d.language for d in detected] or [asked.source] * len(texts)

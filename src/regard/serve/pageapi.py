@@ -18,6 +18,7 @@ from regard.serve.models import Served
 from regard.serve.parameters import read
 from regard.serve.refusal import Refusal, busy
 from regard.serve.service import Service
+from regard.serve.told import told
 
 STREAMS = 4  # explanations at once
 Result = TypeVar("Result")
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["page"], default_response_class=JSONResponse)
     streams = 0
+    known: dict[Served, dict[str, Any]] = {}  # the roles of a model's heads, once somebody has asked
 
     @router.get("/info", responses={200: {"description": "Models, languages, limits."}})
     async def info() -> Response:
@@ -48,6 +50,34 @@ def routes(service: Service) -> APIRouter:
                 "key_required": service.keys is not None,
             }
         )
+
+    @router.post("/translate", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Typed))
+    async def translate(request: Request) -> Response:
+        """Translate one text, told sentence by sentence and with how sure the model is."""
+        asked = await read(parameters.Typed, request)
+        facts = admit(service, request, asked.api_key)
+        service.count(facts, [asked.text])
+        service.allow(asked.alternatives)
+        detected = (await service.detect([asked.text]))[0] if asked.source == "auto" else None
+        source = asked.source if detected is None else detected.language
+        found = await service.scored(asked.text, service.way(source, asked.target), asked.alternatives, facts)
+        more = {} if detected is None else {"detected": detected.to_dict()}
+        return JSONResponse(told(*found, asked.alternatives) | {"source": source} | more)
+
+    @router.post("/roles", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Pair))
+    async def roles(request: Request) -> Response:
+        """Which heads of a model find who, did what, to whom: on sentences whose grammar is known."""
+        from regard.view.roles import missing
+        from regard.view.roles import roles as find
+
+        asked = await read(parameters.Pair, request)
+        admit(service, request, asked.api_key)
+        served = _one(service.way(asked.source, asked.target))
+        if why := missing(served.direction):
+            return JSONResponse({"needs": why})
+        if served not in known:
+            known[served] = await service.looks.run(lambda: _told(served, lambda model: find(model).numbers()))
+        return JSONResponse(known[served])
 
     @router.post("/look", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Look))
     async def look(request: Request) -> Response:
@@ -87,10 +117,7 @@ def routes(service: Service) -> APIRouter:
         """The one model that is asked about."""
         facts = admit(service, request, asked.api_key)
         service.count(facts, [asked.text + (asked.translation or "")])
-        way = service.way(asked.source, asked.target)
-        if len(way) != 1:
-            raise Refusal(400, "Attention is one model's: there is none straight from this language to that one")
-        return way[0]
+        return _one(service.way(asked.source, asked.target))
 
     @router.post(
         "/explain",
@@ -135,6 +162,12 @@ def routes(service: Service) -> APIRouter:
         return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     return router
+
+
+def _one(way: list[Served]) -> Served:
+    if len(way) != 1:
+        raise Refusal(400, "Attention is one model's: there is none straight from this language to that one")
+    return way[0]
 
 
 def _told(served: Served, work: Callable[[Model], Result]) -> Result:

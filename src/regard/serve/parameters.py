@@ -68,6 +68,18 @@ class Steps(Sentence):
     head: Number = Field(0, description="From 0.", ge=0)
 
 
+class Typed(Keyed):
+    text: str = Field(min_length=1, description="The text to translate.", examples=["Hello world!"])
+    source: Code = Field(description="The text's language, or auto.", examples=["en"])
+    target: Code = Field(description="The language wanted.", examples=["es"])
+    alternatives: Number = Field(0, description="How many other translations to give besides.", ge=0)
+
+
+class Pair(Keyed):
+    source: Code = Field(examples=["en"])
+    target: Code = Field(examples=["es"])
+
+
 class Explain(Sentence):
     masks: Number = Field(1000, description="How many random masks to try.", ge=2, le=MASKS)
     by: Literal["words", "tokens"] = Field("words", description="What is hidden at a time.")

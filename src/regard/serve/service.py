@@ -17,7 +17,7 @@ from regard.serve.pages import Page
 from regard.serve.pool import Pool
 from regard.serve.rate import Rate, network
 from regard.serve.refusal import Refusal, shown
-from regard.serve.sentences import cut
+from regard.serve.sentences import Cut, cut
 from regard.serve.settings import Settings
 
 CHUNK = 128  # sentences of one request that wait in a queue at a time
@@ -86,6 +86,11 @@ class Service:
                 400, f"Invalid request: {facts.characters} characters exceed the limit of {self.settings.char_limit}"
             )
 
+    def allow(self, alternatives: int) -> None:
+        """Holds a request to the limit of alternatives."""
+        if alternatives > self.settings.alternatives_limit:
+            raise Refusal(400, f"Invalid request: alternatives: no more than {self.settings.alternatives_limit}")
+
     async def detect(self, texts: Sequence[str]) -> list[Detected]:
         """The language of each text."""
         return await asyncio.to_thread(self.detector.detect_each, texts)
@@ -123,6 +128,16 @@ class Service:
                 for c, sentences in zip(cuts, own, strict=True)
             ]
         return found
+
+    async def scored(
+        self, text: str, way: Sequence[Served], alternatives: int, facts: Facts
+    ) -> tuple[Cut, list[list[Translation]]]:
+        """One text as its sentences, and the translations of each, best first."""
+        whole = cut(text)
+        found = [[Translation(sentence, 0.0, 1.0)] for sentence in whole.sentences]
+        for last, served in _hops(way):
+            found = await self._sentences([variants[0].text for variants in found], served, alternatives * last, facts)
+        return whole, found
 
     async def pages(
         self, texts: Sequence[str], way: Sequence[Served], alternatives: int, facts: Facts

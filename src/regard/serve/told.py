@@ -1,0 +1,30 @@
+"""A translation as the page shows it: in whole and by its sentences, and how sure the model is."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from regard.decode.translator import Translation
+from regard.serve.sentences import Cut
+
+
+def told(whole: Cut, found: Sequence[Sequence[Translation]], alternatives: int) -> dict[str, Any]:
+    """The best translations of all sentences together, then the second best, and so on; each text once."""
+    translations: dict[str, float] = {}
+    for rank in range(min(alternatives + 1, max(map(len, found), default=1))):
+        chosen = [variants[min(rank, len(variants) - 1)] for variants in found]
+        translations.setdefault(whole.filled([one.text for one in chosen]), _confidence(chosen))
+    return {
+        "translations": [{"text": text, "confidence": round(sure, 4)} for text, sure in translations.items()],
+        "sentences": [
+            {"source": source, "target": variants[0].text, "confidence": round(variants[0].confidence, 4)}
+            for source, variants in zip(whole.sentences, found, strict=True)
+        ],
+    }
+
+
+def _confidence(sentences: Sequence[Translation]) -> float:
+    """The geometric mean, as within a sentence."""
+    if not sentences:
+        return 1.0
+    return math.exp(sum(math.log(max(one.confidence, 1e-9)) for one in sentences) / len(sentences))
