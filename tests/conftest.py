@@ -1,11 +1,17 @@
-"""A small corpus and a small recipe that train in seconds."""
+"""A small corpus and a small recipe that train in seconds; a browser."""
 
+import os
 import random
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PEOPLE = {"the man": "el hombre", "the woman": "la mujer", "the boy": "el chico", "my sister": "mi hermana"}
 VERBS = {"sees": "ve", "eats": "come", "buys": "compra", "wants": "quiere"}
@@ -78,3 +84,21 @@ def corpus(tmp_path: Path, pairs: list[tuple[str, str]]) -> Path:
 
 def write_tsv(path: Path, pairs: list[tuple[str, str]]) -> None:
     path.write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """A real browser: skipped where there is none, but never in CI."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        missing = f"no browser: none of {', '.join(BROWSERS)} is installed"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield launched
+        launched.close()

@@ -67,16 +67,19 @@ def routes(service: Service) -> APIRouter:
     @router.post("/roles", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Pair))
     async def roles(request: Request) -> Response:
         """Which heads of a model find who, did what, to whom: on sentences whose grammar is known."""
-        from regard.view.roles import missing
         from regard.view.roles import roles as find
 
         asked = await read(parameters.Pair, request)
         admit(service, request, asked.api_key)
         served = _one(service.way(asked.source, asked.target))
-        if why := missing(served.direction):
-            return JSONResponse({"needs": why})
+        def work(model: Model) -> dict[str, Any]:
+            try:
+                return find(model).numbers()
+            except UserError as error:  # of another language, or other words: no fault of whoever asks
+                return {"needs": str(error)}
+
         if served not in known:
-            known[served] = await service.looks.run(lambda: _told(served, lambda model: find(model).numbers()))
+            known[served] = await service.looks.run(lambda: served.look(work))
         return JSONResponse(known[served])
 
     @router.post("/look", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Look))

@@ -78,4 +78,5 @@ def _count(
 def spans(surface: Sequence[str]) -> list[slice]:
     """Which tokens make up each word: a word begins at a token that begins with a space."""
     starts = [i for i, piece in enumerate(surface) if piece.startswith(" ")]
-    return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(surface)], strict=True)]
+    ends = [*starts[1:], len(surface)]
+    return [slice(a, b) for a, b in zip(starts, ends, strict=False)]  # of nothing there is one end too many

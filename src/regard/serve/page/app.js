@@ -12,6 +12,10 @@ const place = read();
 let timer = null;
 
 theme(find("theme-switch"));
+find("skip").addEventListener("click", (event) => { // what stands behind the # is the page's own
+  event.preventDefault();
+  find("text").focus();
+});
 try {
   start(await get("/api/info"));
 } catch (error) {
