@@ -187,13 +187,16 @@ def _watched(steps: "Iterator[Explanation] | Iterator[ImageExplanation]") -> "Ex
 def _print(found: "Explanation | ImageExplanation", tested: Any) -> None:
     from rich.console import Console
 
+    from regard.explain.show import plain
+
     console = Console(highlight=False)
     colour = console.color_system is not None
     console.print(found.terminal(colour), soft_wrap=True)
     if tested:
         console.print("\narea under the curve (in random order)", style="dim")
-    margin = max(map(len, found.rows))
-    for name, both in zip(found.rows, tested, strict=False):
+    names = [plain(row) for row in found.rows]
+    margin = max(map(len, names))
+    for name, both in zip(names, tested, strict=False):
         pairs = (("deletion", both.deletion), ("insertion", both.insertion))
         told = [f"{kind} {c.auc:.3f} ({sum(c.random) / len(c.random):.3f})" for kind, c in pairs]
         console.print(f"{name:>{margin}}  {'  '.join(told)}", markup=False, soft_wrap=True)

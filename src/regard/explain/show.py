@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from regard.view import svg as svgs
+from regard.view import words
 
 if TYPE_CHECKING:
     from regard.explain.result import Explanation
@@ -29,10 +30,10 @@ def listing(found: "Explanation", colour: bool = True) -> Text:
         line = Text(" " * (margin - cell_len(_cut(row)))).append(_cut(row), "bold").append("  ")
         if colour:
             clear = np.where(np.abs(found.values[i]) > SURE * found.errors[i], found.values[i], 0.0)
-            places = zip(found.places, clear / found.most, strict=True)
+            places = zip(map(plain, found.places), clear / found.most, strict=True)
             line.append_text(Text(" ").join(Text(place, _shade(strength)) for place, strength in places))
         else:
-            named = [f"{found.places[j]} {value_of(found, i, j)}" for j in strongest(found, i)]
+            named = [f"{plain(found.places[j])} {value_of(found, i, j)}" for j in strongest(found, i)]
             line.append("  ".join(named) or "(nothing that stands out)")
         lines.append(line)
     return Text("\n").join(lines)
@@ -40,7 +41,7 @@ def listing(found: "Explanation", colour: bool = True) -> Text:
 
 def bars(found: "Explanation", row: int = 0) -> Text:
     """One row: a line for each place, with its value, its 95 % interval and a bar."""
-    asked = f'why "{found.rows[row]}"?' if found.output is not None else found.rows[row]
+    asked = f'why "{plain(found.rows[row])}"?' if found.output is not None else plain(found.rows[row])
     scores = found.saliency
     told = f"{score_of(scores.whole[row])} with the whole input, {score_of(scores.nothing[row])} with nothing of it"
     lines = [_heading(found), Text(), Text(asked, "bold").append(f"  {told}", "not bold"), Text()]
@@ -69,22 +70,22 @@ def value_of(found: "Explanation", row: int, place: int) -> str:
 
 def svg(found: "Explanation") -> str:
     """A heat map of rows over places; each cell has its number and interval as a tooltip."""
-    cell, last = 30, svgs.cut(found.places[-1])
-    left = 20 + max(svgs.width_of(svgs.cut(row)) for row in found.rows)
-    top = 44 + round(0.71 * max(svgs.width_of(svgs.cut(place)) for place in found.places))
-    parts = [_leaning(left + cell * (j + 0.5) + 2, top - 6, place) for j, place in enumerate(found.places)]
-    for i, row in enumerate(found.rows):
+    cell, rows, places = 30, [plain(row) for row in found.rows], [plain(place) for place in found.places]
+    left = 20 + max(svgs.width_of(svgs.cut(row)) for row in rows)
+    top = 44 + round(0.71 * max(svgs.width_of(svgs.cut(place)) for place in places))
+    parts = [_leaning(left + cell * (j + 0.5) + 2, top - 6, place) for j, place in enumerate(places)]
+    for i, row in enumerate(rows):
         y = top + cell * i
         middle = y + cell / 2 + svgs.FONT * 0.35
         parts.append(f'<text x="{left - 8}" y="{middle:.1f}" text-anchor="end">{escape(svgs.cut(row))}</text>')
-        for j, place in enumerate(found.places):
+        for j, place in enumerate(places):
             tip = f"{place} for {row}: {value_of(found, i, j)} ± {SURE * found.errors[i, j]:.2g}"
             x = left + cell * j
             parts.append(f'<rect x="{x}" y="{y}" width="{cell - 2}" height="{cell - 2}" rx="4" fill="{svgs.TILE}"/>')
             parts.append(svgs.square(x, y, cell, float(found.values[i, j] / found.most), tip))
-    width = left + cell * len(found.places) + 24 + round(0.71 * svgs.width_of(last))
+    width = left + cell * len(places) + 24 + round(0.71 * svgs.width_of(svgs.cut(places[-1])))
     title = f"What each {'output word' if found.output is not None else 'score'} depends on: {_masks(found)}"
-    return svgs.sheet(width, top + cell * len(found.rows) + 20, title, parts)
+    return svgs.sheet(width, top + cell * len(rows) + 20, title, parts)
 
 
 def _leaning(x: float, y: float, text: str) -> str:
@@ -92,9 +93,9 @@ def _leaning(x: float, y: float, text: str) -> str:
 
 
 def _heading(found: "Explanation") -> Text:
-    said = Text(_one_line(found.text))
+    said = Text(plain(found.text))
     if found.output is not None:
-        said.append("\n").append(_one_line(found.output), "bold")
+        said.append("\n").append(plain(found.output), "bold")
     return said.append(f"\n{_masks(found)}", "dim not bold")
 
 
@@ -108,11 +109,13 @@ def _masks(found: "Explanation") -> str:
     return f"{scores.masks:,} masks{early}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def plain(text: str) -> str:
+    """On one line, and without characters that would steer a terminal or that XML forbids."""
+    return words.labels([" ".join(text.split())], ())[0]
 
 
 def _cut(text: str) -> str:
+    text = plain(text)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
