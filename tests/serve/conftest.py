@@ -1,30 +1,19 @@
 """A small model that has learned its corpus, and servers around it."""
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import uvicorn
 from conftest import make_pairs, small_recipe
 from fastapi.testclient import TestClient
+from serve.servers import Held, Start
 
-from regard.api import Model, train
-from regard.bundle import Bundle
-from regard.decode import DecodeOptions
-from regard.decode.translator import Translation
-from regard.models import Transformer
+from regard.api import train
 from regard.serve.app import make_app
-from regard.serve.models import Models, Served, load_models
-from regard.serve.run import bind, url
+from regard.serve.models import Models, load_models
 from regard.serve.settings import Settings
-from regard.text import Tokenizer
-
-Start = Callable[..., TestClient]
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +23,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = small_recipe(steps=80, batch_tokens=512, lr=0.02, validate_every=80, save_every=80, log_every=80)
     recipe["model"] |= {"d_model": 32, "d_ff": 64, "dropout": 0.0, "norm": "pre"}
     recipe["decode"] = {"beam": 3}
-    train(recipe, pairs=pairs[:200], dev=pairs[200:], out=out, quiet=True)
+    train(recipe, pairs=pairs, dev=pairs[:20], out=out, quiet=True)
     return out
 
 
@@ -61,58 +50,8 @@ def client(models: Models) -> Iterator[TestClient]:
         yield found
 
 
-def untrained(source: str, target: str, seed: int = 0) -> Served:
-    """A model of random weights."""
-    torch.manual_seed(seed)
-    tokenizer = Tokenizer.learn(["el hombre come el pan", "the man eats"] * 5, kind="word", size=50)
-    sizes = {"source_vocabulary": len(tokenizer), "target_vocabulary": len(tokenizer)}
-    shape = {"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
-    network = Transformer(Transformer.Config.model_validate(shape | sizes)).eval()
-    options = DecodeOptions(beam=2, max_length=6)
-    return Served(Model([Bundle(network, tokenizer, tokenizer, (source, target), 30, options)]), f"{source}-{target}")
-
-
-class Held(Served):
-    """A model that translates only when it is let: `gate.set()`. It says what it was asked."""
-
-    def __init__(self, served: Served) -> None:
-        super().__init__(served.model, "held")
-        self.gate, self.begun = threading.Event(), threading.Event()
-        self.asked: list[list[str]] = []
-
-    def decode(self, texts: Sequence[str], options: DecodeOptions) -> list[list[Translation]]:
-        self.asked.append(list(texts))
-        self.begun.set()
-        assert self.gate.wait(20)
-        return super().decode(texts, options)
-
-
 @pytest.fixture
 def held(models: Models) -> Iterator[Held]:
     one = Held(models.by_direction["en", "es"])
     yield one
     one.gate.set()
-
-
-@contextmanager
-def listening(served: Models, **settings: Any) -> Iterator[str]:
-    """A real server in a thread of its own; its address."""
-    bound = bind("127.0.0.1", 0)
-    config = uvicorn.Config(make_app(served, Settings(**settings)), log_config=None, access_log=False, ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-    thread.start()
-    until(lambda: server.started)
-    try:
-        yield url(bound)
-    finally:
-        server.should_exit = True
-        thread.join(20)
-
-
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
-    """Waits for what another thread is about to do."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)

@@ -2,16 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from serve.servers import Start
 
 from regard.serve.store import Store
-
-Start = Callable[..., TestClient]
 
 TEXT, TRANSLATION = "the man eats the bread", "el hombre come el pan"
 PLAIN = {"q": TEXT, "source": "en", "target": "es"}

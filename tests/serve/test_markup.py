@@ -54,8 +54,10 @@ def test_blocks_of_text(html: str, found: list[str]) -> None:
     assert raw(html) == html
 
 
-PARTS = ["<", "</", ">", "b", "i>", "<p>", " ", "=", '"', "'", "<!--", "-->", "/", "<script>", "</script>", "<b>", "</b>",
-         "<i>", "</i>", " translate=no", "&amp;", "word", "<!", "<?", "<code>", "</code>", "<br/>", "\n", "<![x", "."]  # fmt: skip
+PARTS = [
+    "<", "</", ">", "b", "i>", "<p>", " ", "=", '"', "'", "<!--", "-->", "/", "<script>", "</script>", "<b>", "</b>",
+    "<i>", "</i>", " translate=no", "&amp;", "word", "<!", "<?", "<code>", "</code>", "<br/>", "\n", "<![x", ".",
+]  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)
@@ -95,6 +97,7 @@ def test_it_takes_linear_time(unit: str) -> None:
         ('<a href="?a=1&amp;b=2">one</a> two', '<a href="?a=1&amp;b=2">ONE</a> TWO'),
         ("one <img src=x alt=dog> two", "ONE <img src=x alt=dog>TWO"),
         ("one two<!-- note -->", "ONE TWO<!-- note -->"),
+        ("one <i>two</i><!-- note --> three\n<!--", "ONE <i>TWO</i> <!-- note -->THREE\n<!--"),
         ("one <a id=here></a>two", "ONE <a id=here></a>TWO"),
         ("a &lt;script&gt; &amp; b", "A &lt;SCRIPT&gt; &amp; B"),
         ("one&nbsp;", "ONE&nbsp;"),

@@ -4,7 +4,10 @@ import copy
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+from regard.serve.sentences import has_letters
 
 LONGEST = 2000  # characters looked at: more would not change the answer
 SHORT = 40  # a text of fewer characters in a batch is judged together with the others
@@ -34,13 +37,11 @@ class Detector:
         self._codes: dict[str, str] = {}  # the library's code of each served language -> ours
 
     def load(self) -> None:
-        """Reads the library's model: a second or so, once."""
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
-
+        """Makes ready; the library's model is read once a process, which takes a second or so."""
         with self._lock:
             if self._all is not None:
                 return
-            everything = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+            everything = _identifier()
             known = set(everything.labels)
             for code in self.languages:
                 base = code.replace("_", "-").split("-")[0].lower()
@@ -61,7 +62,7 @@ class Detector:
         """
         self.load()
         text = text[:LONGEST].strip()
-        if not text or self._served is None:
+        if not has_letters(text) or self._served is None:
             return [Detected(self.languages[0], 0.0)]
         everywhere = self._all.rank(text)
         if everywhere == self._nothing:  # nothing in it speaks for any language
@@ -75,3 +76,10 @@ class Detector:
         """The likeliest language of each text; short ones are judged by all texts together."""
         together = self.detect(" ".join(texts))[0] if any(len(text) < SHORT for text in texts) else None
         return [together if together and len(text) < SHORT else self.detect(text)[0] for text in texts]
+
+
+@cache
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

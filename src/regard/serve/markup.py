@@ -89,8 +89,9 @@ def _pieces(html: str) -> Iterator[Piece | str]:
         match = _TOKEN.match(html, position)
         assert match is not None  # the last two branches take whatever is left
         raw, position = match[0], match.end()
+        last = position == len(html)  # it may lack its end: nothing must come after it
         if match["comment"]:
-            yield Piece("point", raw) if raw.startswith("<!--") else raw
+            yield Piece("point", raw) if raw.startswith("<!--") and not last else raw
         elif match["end"]:
             name = match["end"].lower()
             yield Piece("close", raw, name) if name in INLINE else raw
@@ -102,7 +103,7 @@ def _pieces(html: str) -> Iterator[Piece | str]:
                 stop = _after_raw(html, name, position) if name in RAW else _after(html, name, position)
                 raw, position = html[match.start() : stop], stop
                 yield raw
-            elif name in INLINE:
+            elif name in INLINE and not last:
                 yield Piece("point" if name in VOID else "open", raw, name)
             else:
                 yield raw

@@ -33,7 +33,7 @@ def cut(text: str) -> Cut:
     gaps, sentences, position = [], [], 0
     for line in _LINE.finditer(text):
         for start, end in _spans(text, line.start(), line.end()):
-            if any(map(_is_letter, text[start:end])):
+            if has_letters(text[start:end]):
                 gaps.append(text[position:start])
                 sentences.append(text[start:end])
                 position = end
@@ -67,5 +67,5 @@ def _closes(text: str, start: int, match: re.Match[str]) -> bool:
     return not (word in _SHORT or "." in word or len(word) == 1 or (word.isdigit() and len(word) < 3))
 
 
-def _is_letter(character: str) -> bool:
-    return unicodedata.category(character)[0] == "L"
+def has_letters(text: str) -> bool:
+    return any(unicodedata.category(character)[0] == "L" for character in text)
