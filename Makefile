@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test slow lint bench wheel clean help
+.PHONY: demo test slow bench pictures wheel clean help
 
 help:
 	@echo "make demo          set up .venv and run the whole main job on the embedded corpus"
 	@echo "make test          set up .venv with the development tools; lint, types and quick tests"
 	@echo "make slow          the tests that take minutes"
 	@echo "make bench         the quick benchmarks; make bench NAME=multi30k runs one (data: REGARD_DATA)"
+	@echo "make pictures      take the README's pictures of the web page anew, with the demo's model (needs Chromium)"
 	@echo "make wheel         build a wheel into dist/"
 
 $(BIN)/python:
@@ -38,6 +39,9 @@ slow: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(NAME)
+
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python docs/pictures.py runs/demo/model
 
 wheel: $(VENV)/.installed-dev
 	$(BIN)/python -m build --wheel --outdir dist .
