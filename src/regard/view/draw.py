@@ -181,5 +181,5 @@ class Drawing:
 
 def still(look: "Look") -> str:
     """The picture that a page shows where scripts do not run; none when it would be too large."""
-    drawing = Drawing(look.merged(), "alignment")
-    return drawing.svg() if drawing.matrix.size <= STILL else ""
+    queries, keys = (look.axes[side].groups for side in KINDS[Drawing(look, "alignment").of])
+    return Drawing(look.merged(), "alignment").svg() if len(queries) * len(keys) <= STILL else ""

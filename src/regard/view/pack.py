@@ -22,5 +22,5 @@ def pack_floats(values: NDArray[Any]) -> dict[str, Any]:
 
 
 def _packed(kind: str, values: NDArray[Any], scale: float) -> dict[str, Any]:
-    data = base64.b64encode(zlib.compress(values.tobytes(), 6)).decode()
+    data = base64.b64encode(zlib.compress(values.tobytes(), 4)).decode()
     return {"packed": kind, "shape": list(values.shape), "scale": scale, "data": data}

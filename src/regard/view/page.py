@@ -11,7 +11,8 @@ from importlib import resources
 from typing import Any
 
 # In JSON strings these are the same characters; in HTML they can no longer end the element they stand in.
-_HARMLESS = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_HARMFUL = "<>&\u2028\u2029"
+LONG = 400  # characters of both texts, from which they are written smaller
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _IMPORT = re.compile(r'^import \{ (.+) \} from "regard/(\w+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
@@ -27,6 +28,7 @@ def make(data: dict[str, Any], picture: str, view: str) -> str:
         "base-uri 'none'; form-action 'none'",
         "title": escape(f"Attention: {data['source']}"),
         "view": escape(view),
+        "length": " long" if len(data["source"] + data["target"]) > LONG else "",
         "source": escape(data["source"]),
         "target": escape(data["target"] or "(nothing)"),
         "style": style,
@@ -42,7 +44,9 @@ def make(data: dict[str, Any], picture: str, view: str) -> str:
 def embedded(data: Any) -> str:
     """JSON that is safe inside a script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.translate(_HARMLESS)
+    for character in _HARMFUL:
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 @cache

@@ -147,7 +147,7 @@ def missing(languages: tuple[str, str]) -> str | None:
     if languages[0] == "en":
         return None
     return (
-        "roles are measured on the embedded corpus, English to Spanish, whose grammar is known: that takes a model that "
+        "roles are measured on the embedded corpus, English to Spanish, whose grammar is known: it takes a model that "
         f"reads English (source = en), and for its decoder's heads writes Spanish; this one reads {languages[0] or '?'}"
     )
 

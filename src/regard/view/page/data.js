@@ -21,7 +21,9 @@ export async function unpack(data) {
 }
 
 async function inflated({ packed, shape, scale, data }) {
-  const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+  const text = atob(data);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const buffer = await new Response(stream).arrayBuffer();
   return { shape, scale, values: packed === "float32" ? new Float32Array(buffer) : new Uint16Array(buffer) };
@@ -32,7 +34,7 @@ export function part(tensor, ...place) {
   const [height, width] = tensor.shape.slice(-2);
   const size = height * width;
   const start = size * place.reduce((at, i, n) => at * tensor.shape[n] + i, 0);
-  const values = Float32Array.from(tensor.values.subarray(start, start + size));
+  const values = new Float32Array(tensor.values.subarray(start, start + size));
   if (tensor.scale !== 1) for (let i = 0; i < size; i++) values[i] *= tensor.scale;
   return { values, height, width };
 }
@@ -40,7 +42,7 @@ export function part(tensor, ...place) {
 const asTensor = (weights) => (Array.isArray(weights)
   ? {
     shape: [weights.length, weights[0].length, weights[0][0].length, weights[0][0][0].length],
-    values: Float32Array.from(weights.flat(3)),
+    values: new Float32Array(weights.flat(3)),
     scale: 1,
   }
   : weights);
@@ -73,11 +75,12 @@ export function attention(data, kind, words) {
 // Summed over the tokens of a word that is looked at, averaged over those of a word that looks: rows still sum to one.
 function merged({ values, width }, queries, keys) {
   const out = new Float32Array(queries.length * keys.length);
-  queries.forEach((rows, i) => keys.forEach((columns, j) => {
-    let sum = 0;
-    for (const r of rows) for (const c of columns) sum += values[r * width + c];
-    out[i * keys.length + j] = sum / rows.length;
-  }));
+  const word = new Int32Array(width); // of each token
+  keys.forEach((columns, j) => columns.forEach((c) => { word[c] = j; }));
+  queries.forEach((rows, i) => {
+    const to = i * keys.length;
+    for (const r of rows) for (let c = 0; c < width; c++) out[to + word[c]] += values[r * width + c] / rows.length;
+  });
   return { values: out, height: queries.length, width: keys.length };
 }
 

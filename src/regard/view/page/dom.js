@@ -103,9 +103,11 @@ export function rove(element, columns = () => 1) {
   });
 }
 
+let ink = null; // what turns any way of writing a colour into one
+
 // Red, green and blue of a CSS variable, as it is for this element now.
 export function colour(element, name) {
-  const ink = el("canvas").getContext("2d");
+  ink ??= el("canvas").getContext("2d");
   ink.fillStyle = getComputedStyle(element).getPropertyValue(name).trim() || "#000";
   return ink.fillStyle.match(/\w\w/g).map((part) => parseInt(part, 16));
 }

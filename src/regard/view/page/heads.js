@@ -7,6 +7,7 @@ import { shared } from "regard/shared.js";
 const LONG = 60; // tokens from which the columns scroll in a box of their own
 const LEVELS = 20; // lines of one head and nearly one weight are one path
 const LISTED = 8;
+const MOST = 3000; // lines drawn at once: more are no picture
 
 export const mount = view((root, data, options) => {
   const state = options.shared || shared(data);
@@ -18,6 +19,7 @@ export const mount = view((root, data, options) => {
   let focus = null; // that one, or the one that is pointed at
   let seen = null;
   let edges = [];
+  let marked = []; // tokens that are tinted now
 
   const units = choice("Units", [[true, "Words"], [false, "Subwords"]], state.values.words, (words) => state.set({ words }));
   const kindOf = choice("Kind of attention", kinds.map((kind) => [kind, KINDS[kind].name]), state.values.kind, (kind) => state.set({ kind }));
@@ -39,6 +41,7 @@ export const mount = view((root, data, options) => {
   });
   const lead = el("p", { class: "r-lead" });
   const titles = [el("p"), el("p")];
+  const more = el("p", { class: "r-hint" });
   const lists = [el("ol", { class: "r-left" }), el("ol", { class: "r-right" })];
   const canvas = el("canvas", { "aria-hidden": "true" });
   const gap = el("div", { class: "r-gap" }, canvas);
@@ -51,7 +54,7 @@ export const mount = view((root, data, options) => {
     el("div", { class: "r-controls" }, kindOf.element, layerOf.element, ...(split(data) ? [units.element] : []), threshold.element),
     el("div", { class: "r-chips", role: "group", "aria-label": "Heads shown" }, ...chips, soloed, every),
     el("div", { class: "r-heads" },
-      el("div", {}, el("div", { class: "r-sides" }, ...titles), box),
+      el("div", {}, el("div", { class: "r-sides" }, ...titles), box, more),
       el("aside", { class: "r-aside" }, heading, numbers, spoken)),
     caption(),
   );
@@ -70,6 +73,7 @@ export const mount = view((root, data, options) => {
     const { kind, words } = state.values;
     seen = attention(data, kind, words);
     held = focus = null;
+    marked = [];
     say(lead, `${KINDS[kind].lead} A line is a weight; the weights of one head from one piece sum to 1.`);
     const long = Math.max(seen.rows.length, seen.columns.length) > LONG;
     box.classList.toggle("long", long);
@@ -78,7 +82,7 @@ export const mount = view((root, data, options) => {
       say(titles[side], SIDES[seen.sides[side]]);
       element.lang = data.languages[seen.sides[side] === "source" ? 0 : 1] || "";
       element.replaceChildren(...labels.map((text, i) => {
-        const token = el("button", { type: "button", dir: "auto", title: text, tabindex: i || side ? -1 : 0, "data-i": i }, text);
+        const token = el("button", { type: "button", dir: "auto", title: text, tabindex: i || side ? -1 : 0, "aria-pressed": "false", "data-i": i }, text);
         return el("li", { class: text === "▸" || text === "⏎" ? "mark" : "" }, token);
       }));
     });
@@ -89,12 +93,21 @@ export const mount = view((root, data, options) => {
 
   // Which lines there are, when anything but the tokens changes.
   function trace() {
-    edges = shownHeads().map((head) => {
+    const shown = shownHeads();
+    const from = Math.max(least, enough(shown));
+    let [drawn, all_] = [0, 0];
+    edges = shown.map((head) => {
       const { values, width } = matrix(head);
       const found = [];
-      for (let n = 0; n < values.length; n++) if (values[n] >= least) found.push([Math.floor(n / width), n % width, values[n]]);
+      for (let n = 0; n < values.length; n++) {
+        if (values[n] >= least) all_++;
+        if (values[n] >= from && found.length < MOST) found.push([Math.floor(n / width), n % width, values[n]]);
+      }
+      drawn += found.length;
       return { head, found };
     });
+    const hidden = all_ - drawn;
+    say(more, hidden ? `${hidden.toLocaleString("en")} fainter lines are not drawn.` : "");
     kindOf.set(state.values.kind);
     units.set(state.values.words);
     chips.forEach((chip, head) => chip.setAttribute("aria-pressed", String(state.values.heads.has(head))));
@@ -102,6 +115,15 @@ export const mount = view((root, data, options) => {
     say(every, state.values.heads.size === all ? "None" : "All");
     paint();
     tell();
+  }
+
+  // The weight from which on there are about as many lines as can be drawn.
+  function enough(shown) {
+    const counts = new Uint32Array(1001); // by weight, in thousandths
+    for (const head of shown) for (const weight of matrix(head).values) counts[Math.min(1000, Math.floor(weight * 1000))]++;
+    let [drawn, at] = [0, 1000];
+    while (at > 0 && drawn < MOST) drawn += counts[at--];
+    return (at + 1) / 1000;
   }
 
   function paint() {
@@ -152,12 +174,12 @@ export const mount = view((root, data, options) => {
   // The numbers of the focused token, or the strongest lines of all.
   function tell() {
     const shown = shownHeads();
-    const items = [...lists[0].children, ...lists[1].children].map((item) => item.firstChild);
-    for (const token of items) {
+    for (const token of marked) {
       token.classList.remove("on");
       token.style.removeProperty("--w");
       token.setAttribute("aria-pressed", "false");
     }
+    marked = held ? [button_(held)] : [];
     if (held) button_(held).setAttribute("aria-pressed", "true");
     if (!shown.length) {
       say(heading, "No head is shown");
@@ -172,7 +194,13 @@ export const mount = view((root, data, options) => {
     }));
     const means = parts.map((each) => each.reduce((a, b) => a + b, 0) / shown.length);
     button_(focus).classList.add("on");
-    means.forEach((weight, n) => lists[focus.side ? 0 : 1].children[n].firstChild.style.setProperty("--w", weight.toFixed(3)));
+    marked.push(button_(focus));
+    means.forEach((weight, n) => {
+      if (weight < 0.005) return;
+      const token = button_({ side: focus.side ? 0 : 1, i: n });
+      token.style.setProperty("--w", weight.toFixed(3));
+      marked.push(token);
+    });
     const name = (focus.side ? seen.columns : seen.rows)[focus.i];
     const verb = focus.side ? "is seen by" : "looks at";
     say(heading, [name], ` ${verb}`, shown.length > 1 ? el("small", {}, ` mean of ${shown.length} heads`) : el("small", {}, ` head ${shown[0] + 1}`));

@@ -1,11 +1,12 @@
 // A heat map: labels around a canvas of one pixel a cell, scaled up, so that 512 by 512 cells cost no more than 12 by 12.
 // It is a part of views, not a view: heat(root, settings) -> {set({matrix, rows, columns}), destroy()}.
-// settings: label (for screen readers), describe(i, j, value) -> the parts of a sentence, hint, signed, largest (of a cell).
+// settings: label (for screen readers), describe(i, j, value) -> the parts of a sentence, hint, signed (two colours),
+// named (with labels), onChoose(cell): [row, column] that is pointed at, or null.
 import { button, clamp, colour, el, onTheme, onWidth, say } from "regard/dom.js";
 
-const LEGIBLE = 13; // pixels of a cell that can have a label
+const [LEGIBLE, LARGEST] = [13, 46]; // pixels of a cell that can have a label, and of any cell
 
-export function heat(root, { label, describe, hint, signed = false, largest = 44, named = true, onChoose = null }) {
+export function heat(root, { label, describe, hint, signed = false, named = true, onChoose = null }) {
   const columnLabels = el("div", { class: "r-heat-columns", "aria-hidden": "true" });
   const rowLabels = el("div", { class: "r-heat-rows", "aria-hidden": "true" });
   const canvas = el("canvas");
@@ -42,14 +43,14 @@ export function heat(root, { label, describe, hint, signed = false, largest = 44
     const left = named ? Math.min(widest(shown.rows), 0.34 * scroll.clientWidth) + 12 : 0;
     const across = named ? widest(shown.columns) : 0;
     const last = named ? Math.min(130, ruler.measureText(shown.columns.at(-1)).width) * 0.71 : 0;
-    const fit = Math.floor((scroll.clientWidth - left - last - 4) / width);
-    const tight = Math.floor((scroll.clientWidth - left - 4) / width);
-    const leaning = fit >= 22;
-    const whole = leaning ? fit : Math.max(tight, (scroll.clientWidth - left - 4) / width);
-    zoom.hidden = whole >= LEGIBLE || !named;
+    const room = scroll.clientWidth - left - 4;
+    const leaning = named && Math.floor((room - last) / width) >= 22;
+    const legible = named && Math.floor(room / width) >= LEGIBLE;
+    zoom.hidden = legible || !named;
     zoom.textContent = zoomed ? "Show it whole" : "Make it legible";
-    size = Math.min(largest, zoomed && !zoom.hidden ? LEGIBLE + 3 : whole);
-    const labels = named && size >= LEGIBLE;
+    const labels = legible || (named && zoomed);
+    const whole = leaning ? Math.floor((room - last) / width) : legible ? Math.floor(room / width) : (scroll.clientWidth - 4) / width;
+    size = Math.min(LARGEST, labels && !legible ? LEGIBLE + 3 : whole);
     const top = !labels ? 0 : leaning ? Math.ceil(across * 0.71) + 16 : Math.ceil(across) + 10;
     body.className = `r-heat-body ${labels ? (leaning ? "leaning" : "upright") : "bare"}`;
     scroll.classList.toggle("tall", size * height + top > 640);
@@ -97,7 +98,7 @@ export function heat(root, { label, describe, hint, signed = false, largest = 44
   function choose(next, moved = false) {
     cell = next;
     mark();
-    if (cell && onChoose) onChoose(...cell);
+    onChoose?.(cell);
     if (cell && moved) ring.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
@@ -108,7 +109,10 @@ export function heat(root, { label, describe, hint, signed = false, largest = 44
   }
 
   cells.addEventListener("pointerdown", (event) => choose(at(event)));
-  cells.addEventListener("pointermove", (event) => event.pointerType === "mouse" && choose(at(event)));
+  cells.addEventListener("pointermove", (event) => {
+    const next = at(event);
+    if (event.pointerType === "mouse" && String(next) !== String(cell)) choose(next);
+  });
   scroll.addEventListener("keydown", (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (event.key === "Escape" && cell) choose(null);

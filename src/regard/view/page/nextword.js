@@ -2,7 +2,7 @@
 // Data: languages; next {steps: [{token, probability, rank, top: [[token, p]]}], beam: null or {steps: [[candidate]], path}}.
 import { el, number, range, rove, say, svg, view } from "regard/dom.js";
 
-const [WIDE, HIGH, BOX] = [112, 44, 30]; // of the beam's picture: a step, a hypothesis, its box
+const [STEP, WIDE, ROW, HIGH] = [116, 96, 50, 42]; // of the beam's picture: from box to box across and down, and a box
 
 export const mount = view((root, data) => {
   const { steps, beam } = data.next;
@@ -67,25 +67,27 @@ export const mount = view((root, data) => {
   }
 
   function draw() {
-    const kept = beam.steps.map((step) => step.map((each, n) => ({ ...each, n })).filter((each) => each.fate !== "dropped"));
-    const width = WIDE * kept.length;
-    const height = HIGH * Math.max(...kept.map((step) => step.length)) + 8;
-    const y = (step, n) => HIGH * kept[step].findIndex((each) => each.n === n) + HIGH / 2;
+    // At the last step the search is over: what was kept for a further one came to nothing.
+    const seen = (each, s) => each.fate === "ended" || (each.fate === "kept" && s < beam.steps.length - 1);
+    const kept = beam.steps.map((step, s) => step.map((each, n) => ({ ...each, n })).filter((each) => seen(each, s)));
+    const width = STEP * kept.length - STEP + WIDE + 2;
+    const height = ROW * Math.max(...kept.map((step) => step.length));
+    const y = (step, n) => ROW * kept[step].findIndex((each) => each.n === n) + ROW / 2;
     const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The hypotheses kept at each step" });
     const [lines, boxes] = [svg("g"), svg("g")];
     kept.forEach((step, s) => step.forEach((each) => {
       const best = beam.path[s] === each.n;
-      const [x, middle] = [WIDE * s, y(s, each.n)];
+      const [x, middle] = [STEP * s + 1, y(s, each.n)];
       if (s) {
-        const [fromX, fromY] = [x - WIDE + 92, y(s - 1, each.parent)];
+        const [fromX, fromY] = [x - STEP + WIDE, y(s - 1, each.parent)];
         lines.append(svg("path", { class: best ? "best" : "", d: `M${fromX} ${fromY}C${fromX + 12} ${fromY} ${x - 12} ${middle} ${x} ${middle}` }));
       }
-      const text = each.token.length > 10 ? `${each.token.slice(0, 9)}…` : each.token;
+      const text = each.token.length > 11 ? `${each.token.slice(0, 10)}…` : each.token;
       const box = svg("g", { class: `${best ? "best" : ""} ${each.fate}`, "data-at": s },
         svg("title", {}, `${each.text}: ${number(each.log_prob)}`),
-        svg("rect", { x: x + 0.5, y: middle - BOX / 2, width: 91, height: BOX, rx: 8 }),
-        svg("text", { x: x + 8, y: middle + 4.5 }, text),
-        svg("text", { class: "log", x: x + 85, y: middle + 4, "text-anchor": "end" }, each.fate === "ended" ? "■" : number(each.log_prob, 1)));
+        svg("rect", { x, y: middle - HIGH / 2, width: WIDE, height: HIGH, rx: 9 }),
+        svg("text", { x: x + 9, y: middle - 2 }, text),
+        svg("text", { class: "log", x: x + 9, y: middle + 13 }, each.fate === "ended" ? `■ ${number(each.score)} by length` : number(each.log_prob)));
       box.addEventListener("click", () => choose(Math.min(s, steps.length - 1)));
       boxes.append(box);
     }));

@@ -1,8 +1,8 @@
 // Norms: what layer normalisation does to one token's vector, beside what batch normalisation would do.
 // Data: axes; norms {parts: [{label, side, eps, x: T x D, gain, bias}], note}, unpacked.
 import { part } from "regard/data.js";
-import { el, number, range, say, select, slider, tokens, view } from "regard/dom.js";
-import { bars, largest } from "regard/strip.js";
+import { el, number, onTheme, range, say, select, slider, tokens, view } from "regard/dom.js";
+import { bars, largest, strip } from "regard/strip.js";
 
 const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
 const variance = (values) => {
@@ -45,7 +45,9 @@ export const mount = view((root, data) => {
   layer.append(el("h3", {}, "Layer norm"), el("p", { class: "r-small" }, "Over the numbers of this one piece; the others do not matter."), strips);
   const column = el("div", { class: "r-strips" });
   batch.append(el("h3", {}, "Batch norm, in its place"), el("p", { class: "r-small" }, "Over all pieces of the batch, for each number by itself: leave some out, and the result is another."), many, column);
-  root.append(el("div", { class: "r-controls" }, place.element), picking, el("div", { class: "r-two" }, layer, batch), told);
+  const whole = el("div", { class: "r-whole" });
+  batch.append(el("p", { class: "r-small" }, "All pieces downwards, their numbers across: layer norm works along the row, batch norm down each column."), whole);
+  root.append(el("div", { class: "r-controls" }, place.element), picking, told, el("div", { class: "r-two" }, layer, batch));
 
   function change() {
     const names = data.axes[parts[which].side].labels;
@@ -68,16 +70,25 @@ export const mount = view((root, data) => {
     const high = Math.max(largest(seen.normed), largest(seen.batched), 3);
     strips.replaceChildren(
       row("x", seen.mine, largest(seen.mine)),
-      row(`x − ${number(seen.middle)}`, seen.centred, largest(seen.centred)),
-      row(`÷ ${number(seen.spread)}`, seen.normed, high),
+      row("x − mean", seen.centred, largest(seen.centred)),
+      row("÷ spread", seen.normed, high),
       row("× gain + bias", seen.output, Math.max(high, largest(seen.output))));
     column.replaceChildren(
       row("x", seen.mine, largest(seen.mine)),
       row("each number − its mean, ÷ its spread", seen.batched, high));
+    const { values, height, width } = part(parts[which].x);
+    const rows = range(height).map((i) => {
+      const line = strip(root, values.subarray(i * width, (i + 1) * width), largest(values), "");
+      line.removeAttribute("role");
+      line.removeAttribute("aria-label");
+      line.className = `${i === token ? "on" : ""} ${i === token || i < count ? "" : "out"}`;
+      return line;
+    });
+    whole.replaceChildren(...rows);
     say(told, [name], ": mean ", [number(seen.middle, 3)], ", spread ", [number(seen.spread, 3)], `; its first number ${number(seen.mine[0], 3)} becomes `,
       [number(seen.normed[0], 3)], ", with gain and bias ", [number(seen.output[0], 3)], `; by batch norm over ${count} ${count > 1 ? "pieces" : "piece"} `, [number(seen.batched[0], 3)]);
   }
 
   change();
-  return () => {};
+  return onTheme(draw);
 });

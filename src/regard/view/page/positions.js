@@ -30,13 +30,14 @@ export const mount = view((root, data) => {
   const [left, right] = [el("div"), el("div")];
   const curve = el("div", { class: "r-curve" });
   const told = el("p", { class: "r-read", "aria-live": "polite" });
-  const pick = slider("Position", { least: 0, most: height - 1, step: 1, value: chosen, shown: (p) => number(p, 0) }, (p) => { chosen = p; draw(); });
+  const pick = slider("Position", { least: 0, most: height - 1, step: 1, value: chosen, shown: (p) => number(p, 0) }, point);
   const column = (title, lead, place) => el("section", {}, el("h3", {}, title), el("p", { class: "r-small" }, lead), place);
   root.append(
     el("div", { class: "r-two" },
-      column("The vectors", `Positions 0 to ${height - 1} downwards, their ${width} numbers across.`, left),
+      el("div", {},
+        column("The vectors", `Positions 0 to ${height - 1} downwards, their ${width} numbers across.`, left),
+        el("section", { class: "r-apart" }, el("h3", {}, "One position with all"), el("div", { class: "r-controls" }, pick.element), curve, told)),
       column("Dot products", kind === "learned" ? "Of each position's vector with each other's." : "Of each position's vector with each other's: they depend on the distance alone, and fall with it.", right)),
-    el("section", {}, el("h3", {}, "One position against all"), el("div", { class: "r-controls" }, pick.element), curve, told),
   );
 
   const formula = (p, d) => {
@@ -47,18 +48,23 @@ export const mount = view((root, data) => {
     label: "Heat map of position vectors.", signed: true, named: false,
     hint: "Point at a cell, or tap it, for its number.",
     describe: (p, d, value) => ["position ", [String(p)], ", number ", [String(d)], ": ", ...formula(p, d), [number(value, 3)]],
-    onChoose: (p) => { chosen = p; draw(); },
+    onChoose: (cell) => cell && point(cell[0]),
   });
   const second = heat(right, {
     label: "Heat map of dot products between positions.", signed: true, named: false,
     hint: "Point at a cell, or tap it, for its number.",
     describe: (p, q, value) => ["position ", [String(p)], " with ", [String(q)], ": ", [number(value, 1)]],
-    onChoose: (p) => { chosen = p; draw(); },
+    onChoose: (cell) => cell && point(cell[0]),
   });
   const most = products.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
   const names = range(height).map(String);
   first.set({ matrix, rows: names, columns: range(width).map(String), most: kind === "learned" ? values.reduce((a, b) => Math.max(a, Math.abs(b)), 0) : 1 });
   second.set({ matrix: { values: products, height, width: height }, rows: names, columns: names, most });
+
+  function point(position) {
+    chosen = position;
+    draw();
+  }
 
   function draw() {
     pick.set(chosen);

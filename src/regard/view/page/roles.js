@@ -21,11 +21,14 @@ export const mount = view((root, data, options) => {
   const example = el("p", { class: "r-example" });
   root.append(
     el("p", { class: "r-lead" }, `In how many of ${sentences} sentences of the embedded corpus, whose grammar is known, a head's strongest weight goes from one word to another. The last row is what a fixed distance reaches (“always the word before”), which takes no understanding: a head that stays below it found no role.`),
-    el("div", { class: "r-controls" }, kindOf.element), table, told, example, found, caption(),
+    el("div", { class: "r-controls" }, kindOf.element),
+    el("div", { class: "r-beside" }, table, el("div", {}, told, example, found)),
+    caption(),
   );
 
   function draw() {
     kindOf.set(kind);
+    kindOf.element.hidden = kinds.length < 2;
     const mine = relations.filter((r) => r.kind === kind);
     const rows = mine[0].heads.map(({ layer, head }, n) => el("tr", {},
       el("th", { scope: "row" }, nameOf(layer, head)),

@@ -5,7 +5,10 @@ import { KINDS, part } from "regard/data.js";
 import { button, choice, el, number, onTheme, range, say, select, tokens, view } from "regard/dom.js";
 import { largest, strip } from "regard/strip.js";
 
+const VECTORS = ["k", "v", "softmax × v"]; // columns
 const TITLES = ["q, k, v", "q · k", "÷ √dₖ", "softmax", "× v", "sum"];
+
+const short = (x) => number(x, Number.isInteger(x) ? 0 : 2);
 
 // softmax(q k^T / sqrt(d_k)) v for one query, with everything on the way. Hidden keys get no weight.
 export function workOut({ q, k, v, causal, real }, head, token) {
@@ -129,10 +132,11 @@ export const mount = view((root, data, options) => {
   }
 
   function table(work, keys, language) {
-    const most = { q: largest(work.query), k: largest(work.keys.flatMap((k) => [...k])), v: largest(work.values.flatMap((v) => [...v])) };
+    const over = (vectors) => Math.max(...vectors.map(largest));
+    const most = { q: largest(work.query), k: over(work.keys), v: over(work.values), out: over([...work.weighted, work.sum]) };
     const masked = work.masks.some(Boolean);
-    const cell = (at, ...children) => el("td", { "data-step": at }, ...children);
-    const headings = [["key", 1], ["k", 1], ["q · k", 2], [`÷ ${number(Math.sqrt(work.width), work.width % 1 ? 2 : Number.isInteger(Math.sqrt(work.width)) ? 0 : 2)}`, 3], ...(masked ? [["mask", 4]] : []), ["softmax", 4], ["v", 1], ["softmax × v", 5]];
+    const cell = (at, ...children) => el("td", { "data-step": at, class: children[0].tagName === "CANVAS" ? "vector" : "" }, ...children);
+    const headings = [["key", 1], ["k", 1], ["q · k", 2], [`÷ ${short(Math.sqrt(work.width))}`, 3], ...(masked ? [["mask", 4]] : []), ["softmax", 4], ["v", 1], ["softmax × v", 5]];
     const rows = keys.map((name, j) => {
       const pick = button(name, { dir: "auto", lang: language, "aria-pressed": "false" }, () => { key = key === j ? -1 : j; go(step); });
       const bar = el("span", { class: "r-weight" });
@@ -140,21 +144,21 @@ export const mount = view((root, data, options) => {
       return el("tr", { class: work.masks[j] ? "masked" : "" },
         el("th", { scope: "row" }, pick),
         cell(1, strip(root, work.keys[j], most.k, `k of ${name}`)),
-        cell(2, number(work.scores[j])),
-        cell(3, number(work.scaled[j])),
+        cell(2, short(work.scores[j])),
+        cell(3, short(work.scaled[j])),
         ...(masked ? [cell(4, el("span", { class: "r-mask" }, work.masks[j] && "−∞"), el("small", {}, work.masks[j]))] : []),
         cell(4, bar, number(work.weights[j], 3)),
         cell(1, strip(root, work.values[j], most.v, `v of ${name}`)),
-        cell(5, strip(root, work.weighted[j], most.v, `softmax times v of ${name}`)));
+        cell(5, strip(root, work.weighted[j], most.out, `softmax times v of ${name}`)));
     });
     const span = headings.length - 2;
     board.replaceChildren(el("table", { class: "r-steps" },
       el("thead", {},
-        el("tr", {}, el("th", { scope: "row" }, "q"), el("td", {}, strip(root, work.query, most.q, "q"))),
-        el("tr", {}, ...headings.map(([text, at]) => el("th", { scope: "col", "data-step": at }, text)))),
+        el("tr", {}, el("th", { scope: "row" }, "q"), el("td", { class: "vector" }, strip(root, work.query, most.q, "q"))),
+        el("tr", {}, ...headings.map(([text, at]) => el("th", { scope: "col", "data-step": at, class: VECTORS.includes(text) ? "vector" : "" }, text)))),
       el("tbody", {}, ...rows),
       el("tfoot", {}, el("tr", {}, el("th", { scope: "row", colspan: span + 1, "data-step": 6 }, "the head's output, the sum"),
-        cell(6, strip(root, work.sum, most.v, "the sum"))))));
+        cell(6, strip(root, work.sum, most.out, "the sum"))))));
   }
 
   function go(to) {
@@ -187,15 +191,13 @@ export const mount = view((root, data, options) => {
     const product = `${range(4).map((n) => `${short(work.query[n])}·${short(work.keys[j][n])}`).join(" + ")} + …`;
     return [
       [["1 "], `${name} has a query; every piece it may look at has a key and a value. Each is ${work.width} numbers: what the piece holds, times a matrix that was learned.`],
-      [["2 "], `Query times key, number by number, summed: ${product} = `, ...list((i) => number(work.scores[i]))],
-      [["3 "], `Divided by the square root of ${work.width}, ${number(root_, Number.isInteger(root_) ? 0 : 2)}, so that scores do not grow with the width: `, ...list((i) => number(work.scaled[i]))],
+      [["2 "], `Query times key, number by number, summed: ${product} = `, ...list((i) => short(work.scores[i]))],
+      [["3 "], `Divided by the square root of ${work.width}, ${short(root_)}, so that scores do not grow with the width: `, ...list((i) => short(work.scaled[i]))],
       [["4 "], ...(hidden ? [`${hidden} of the keys ${hidden > 1 ? "are" : "is"} hidden: ${why}, so the score becomes −∞ and the weight 0. `] : []), "e to the power of each, divided by their sum, so that all add up to 1: ", ...list((i) => number(work.weights[i]))],
       [["5 "], "Each value times its weight: what matters little fades. ", ...list((i) => `${number(work.weights[i])} × v`)],
       [["6 "], `Added up, they are what this head passes on for ${name}: `, [`(${[...work.sum].slice(0, 4).map((x) => number(x)).join(", ")}, …)`]],
     ][step - 1];
   }
-
-  const short = (x) => (Number.isInteger(x) ? number(x, 0) : number(x));
 
   function numbers(work, name, keys) {
     const line = (title, values) => el("p", {}, el("b", {}, title), " ", [...values].map((x) => short(Math.abs(x) < 1e-12 ? 0 : x)).join("  "));
