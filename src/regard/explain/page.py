@@ -13,6 +13,7 @@ _START = """{
   const root = document.querySelector("[data-root]");
   root.replaceChildren();
   saliency_js.mount(root, JSON.parse(document.querySelector("[data-json]").textContent));
+  document.documentElement.dataset.ready = "";
 }
 """
 

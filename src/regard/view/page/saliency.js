@@ -59,7 +59,7 @@ function buildText(root, first, row, onRow) {
   const list = el("ol", { class: "r-sal-bars", "aria-label": "Each place of the input, with its value and 95 % interval" });
   const order = choice("Order of the list", [[false, "In order"], [true, "Largest first"]], sorted, (value) => { sorted = value; order.set(value); draw(data); });
   const more = button("", { class: "r-quiet" }, () => { all = !all; draw(data); });
-  const state = progress();
+  const state = progress("; the thin lines are 95 % intervals");
   const plots = el("div", { class: "r-sal-curves" });
   const picker = tokens(translating ? "Output words" : "Scores", first.rows.map((r) => r.label), { lang: translating ? to : "" }, choose);
   const every = el("section", {}, el("h3", {}, translating ? "Every output word" : "Every score"));
@@ -143,6 +143,7 @@ function bar(name, language) {
 function buildImage(root) {
   const canvas = el("canvas");
   const picture = el("img", { alt: "The image that is explained" });
+  const frame = el("div", { class: "r-sal-image" }, picture, canvas);
   const told = el("p", { class: "r-read" });
   const state = progress();
   const plots = el("div", { class: "r-sal-curves" });
@@ -150,7 +151,7 @@ function buildImage(root) {
   canvas.style.opacity = 0.75;
   root.append(
     el("p", { class: "r-lead" }, "Parts of the image are hidden at random, again and again. Where the map is strong, the score is higher when the place is seen; the other colour marks places that lower it."),
-    told, el("div", { class: "r-controls" }, strength.element), el("div", { class: "r-sal-image" }, picture, canvas), state.element, plots, caption(),
+    told, el("div", { class: "r-controls" }, strength.element), frame, state.element, plots, caption(),
   );
   let data = null;
 
@@ -170,8 +171,8 @@ function buildImage(root) {
     data = next;
     const { label, whole, nothing, curves } = data.rows[0];
     picture.src = data.image.src;
-    picture.width = data.image.width;
-    picture.height = data.image.height;
+    frame.style.width = `${Math.max(320, data.image.width)}px`;
+    frame.style.aspectRatio = `${data.image.width} / ${data.image.height}`;
     say(told, [label], " is ", [short(whole)], " for the whole image, ", [short(nothing)], " with all of it hidden.");
     paint();
     state.set(data);
@@ -181,7 +182,7 @@ function buildImage(root) {
   return { draw, end: onTheme(() => data && paint()) };
 }
 
-function progress() {
+function progress(note = "") {
   const line = el("progress", { "aria-label": "Masks tried" });
   const told = el("span", { "aria-live": "polite" });
   const set = ({ masks, planned, done }) => {
@@ -189,7 +190,7 @@ function progress() {
     line.value = masks;
     line.hidden = done;
     const [now, end] = [masks, planned].map((n) => n.toLocaleString("en"));
-    told.textContent = done ? `${now} masks${masks < planned ? `, sure enough before ${end}` : ""}; the thin lines are 95 % intervals.` : `${now} of ${end} masks`;
+    told.textContent = done ? `${now} masks${masks < planned ? `, sure enough before ${end}` : ""}${note}` : `${now} of ${end} masks`;
   };
   return { element: el("p", { class: "r-sal-progress" }, line, told), set };
 }
@@ -197,11 +198,11 @@ function progress() {
 // A curve over the share of places that were changed, beside that of random orders.
 function plot(title, lead, { share, scores, chance, auc, random }) {
   const [top, bottom] = [Math.max(...scores, ...chance), Math.min(0, ...scores, ...chance)];
-  const x = (s) => (34 + s * (WIDTH - 42)).toFixed(1);
+  const x = (s) => (40 + s * (WIDTH - 48)).toFixed(1);
   const y = (v) => (8 + (1 - (v - bottom) / (top - bottom || 1)) * (HEIGHT - 30)).toFixed(1);
   const path = (values) => values.map((v, i) => `${i ? "L" : "M"}${x(share[i])} ${y(v)}`).join("");
   const mean = random.reduce((a, b) => a + b, 0) / random.length;
-  const ends = [[x(0), HEIGHT - 6, "0", "start"], [x(1), HEIGHT - 6, "all", "end"], [30, y(top), short(top), "end"], [30, y(bottom), short(bottom), "end"]];
+  const ends = [[x(0), HEIGHT - 6, "0", "start"], [x(1), HEIGHT - 6, "all", "end"], [36, y(top), short(top), "end"], [36, y(bottom), short(bottom), "end"]];
   return el("figure", {},
     el("h3", {}, title, " ", el("small", {}, lead)),
     svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}: area ${number(auc, 3)}, in random order ${number(mean, 3)}` },
@@ -230,7 +231,7 @@ function short(value) {
   return size < 0.0005 ? `${value < 0 ? "−" : ""}<0.001` : number(value, size < 10 ? 3 : 1);
 }
 
-const caption = () => el("p", { class: "r-caption" },
+const caption = () => el("p", { class: "r-caption r-sal-caption" },
   el("b", {}, "It says what the score depends on, not how the model works inside."),
   " A value is an average over inputs with holes, which are not what the model was made for; parts that matter only together share their value. "
   + "Test what you think it means by changing the input.");
