@@ -45,6 +45,9 @@ def test_the_commands_of_the_readme_work(place: Path) -> None:
     for command in commands:
         for printed, smaller in SMALLER.items():
             command = command.replace(printed, smaller)
+        if command.startswith("regard serve"):
+            assert serves(place, command.replace("--port 5000", "--port 0"))
+            continue
         if "--against" in command:  # the demo's model has a test set of its own; the small one does not
             command = command.replace("runs/demo --", "runs/demo runs/demo/data/compositional.tsv --")
         done = subprocess.run(
@@ -54,6 +57,17 @@ def test_the_commands_of_the_readme_work(place: Path) -> None:
         assert "Traceback" not in done.stderr
     assert (place / "runs/mine/model/model.safetensors").exists()
     assert "<html" in (place / "attention.html").read_text(encoding="utf-8")
+
+
+def serves(place: Path, command: str) -> bool:
+    """Whether it says that it is ready, and ends in peace when it is told to."""
+    with subprocess.Popen(
+        command.split(), cwd=place, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        ready = server.stdout.readline().startswith("Regard is ready at http://127.0.0.1:")
+        server.terminate()
+        return server.wait(30) == 0 and ready
 
 
 def test_the_python_of_the_readme_works(place: Path) -> None:

@@ -49,10 +49,10 @@ def look(
     from regard.api import load
     from regard.files import disk_errors, write_text
     from regard.view.look import look as look_into
-    from regard.view.roles import missing, roles
+    from regard.view.roles import roles_or_why
 
     loaded = load(model)
-    table = (missing(loaded.languages) or roles(loaded)) if view == "roles" or out else None
+    table = roles_or_why(loaded) if view == "roles" or out else None
     found = look_into(loaded, text, target) if text.strip() else None
     drawing: Any = table
     if view != "roles":

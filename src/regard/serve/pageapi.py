@@ -67,16 +67,14 @@ def routes(service: Service) -> APIRouter:
     @router.post("/roles", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Pair))
     async def roles(request: Request) -> Response:
         """Which heads of a model find who, did what, to whom: on sentences whose grammar is known."""
-        from regard.view.roles import roles as find
+        from regard.view.roles import roles_or_why
 
         asked = await read(parameters.Pair, request)
         admit(service, request, asked.api_key)
         served = _one(service.way(asked.source, asked.target))
         def work(model: Model) -> dict[str, Any]:
-            try:
-                return find(model).numbers()
-            except UserError as error:  # of another language, or other words: no fault of whoever asks
-                return {"needs": str(error)}
+            found = roles_or_why(model)  # of another language, or other words: no fault of whoever asks
+            return {"needs": found} if isinstance(found, str) else found.numbers()
 
         if served not in known:
             known[served] = await service.looks.run(lambda: served.look(work))

@@ -152,6 +152,14 @@ def missing(languages: tuple[str, str]) -> str | None:
     )
 
 
+def roles_or_why(model: Model) -> Roles | str:
+    """The table of heads, or what keeps it from being made."""
+    try:
+        return roles(model)
+    except UserError as error:
+        return str(error)
+
+
 @torch.inference_mode()
 def roles(model: Model, sentences: Iterable[Sentence] | None = None, size: int = 64) -> Roles:
     """Measures every head of a model that reads English; those of the decoder when it also writes Spanish."""
