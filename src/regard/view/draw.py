@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import UserError
+from regard.text import PAD, SPECIALS
 from regard.view import pictures
 from regard.view import png as pngs
 from regard.view import svg as svgs
@@ -148,7 +149,9 @@ class Drawing:
 
     def _steps_text(self) -> str:
         rows, columns = self._labels()
-        steps = self._vectors().steps(self.head or 0, self.token).terminal(rows[self.token], columns)
+        vectors = self._vectors()
+        names = [*columns, *[SPECIALS[PAD]] * (vectors.k.shape[1] - len(columns))]
+        steps = vectors.steps(self.head or 0, self.token).terminal(rows[self.token], names)
         return f"{self._says}: layer {self.where + 1}, head {(self.head or 0) + 1}\n\n{steps}"
 
     def _vectors(self) -> Vectors:

@@ -128,7 +128,8 @@ export const mount = view((root, data, options) => {
     }
     const { queries, keys } = data.attention[kind];
     const language = (side) => data.languages[side === "source" ? 0 : 1] || "";
-    return { queries: data.axes[queries].labels, keys: data.axes[keys].labels, languages: [language(queries), language(keys)] };
+    const padding = Array(found.k.shape[1] - data.axes[keys].labels.length).fill("<pad>"); // of a sentence from a batch
+    return { queries: data.axes[queries].labels, keys: [...data.axes[keys].labels, ...padding], languages: [language(queries), language(keys)] };
   }
 
   function table(work, keys, language) {
