@@ -272,7 +272,8 @@ class TestCommand:
         assert "the query of " in said
         self.run(*text, "--view", "heads", "--at", "decoder.3", "--svg", "a.svg")
         assert "layer 3 of 3, all heads" in (folder / "a.svg").read_text(encoding="utf-8")
-        self.run(*text, "--png", "a.png", "--json", "a.json", "--view", "positions")
+        said = self.run(*text, "--png", "a.png", "--json", "a.json", "--view", "positions")
+        assert "wrote a.png without its words" in said
         assert pixels((folder / "a.png").read_bytes()).shape[0] > 100
         assert len(json.loads((folder / "a.json").read_text())["products"]) == 64
 
@@ -285,6 +286,10 @@ class TestCommand:
             self.run("--terminal")
         with pytest.raises(UserError, match="no text"):
             self.run("--view", "roles")
+
+    def test_a_layer_that_is_not_there_is_told_as_it_was_written(self, folder: Path) -> None:
+        with pytest.raises(UserError, match="layers 1 to 2 with heads 1 to 4"):
+            self.run("a dog", "--target", "x", "--at", "encoder.3", "--terminal")
 
     @pytest.mark.parametrize("at", ["self", "cross.0", "cross.1.2.3", "cross.x", "3"])
     def test_a_place_that_is_none_is_told(self, folder: Path, at: str) -> None:

@@ -125,7 +125,7 @@ def test_the_dict_survives_json(seen: Look) -> None:
 def test_the_svg_is_well_formed(translator: Model, text: str) -> None:
     found = look(translator, text, text)
     root = ElementTree.fromstring(found.draw().svg())
-    assert {e.tag for e in root.iter()} == {SVG + tag for tag in ("svg", "title", "text", "rect", "g")}
+    assert {e.tag for e in root.iter()} == {SVG + tag for tag in ("svg", "title", "text", "rect", "path", "g")}
     cells = root.findall(f"{SVG}g")
     assert len(cells) == len(found.source) * len(found.target)
     shown = [float(str(cell[1].get("fill-opacity"))) for cell in cells]

@@ -1,6 +1,7 @@
 """`regard look`: what a model attends to in one sentence, as a page, a picture, text or numbers."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from regard.errors import UserError
 
 PAGE = Path("attention.html")
 KINDS = ("encoder", "decoder", "cross")
+WORDLESS = " without its words: install cairosvg or rsvg-convert for them"
 WORDS = ("alignment", "heads", "grid")  # drawn over whole words; the page shows subwords too
 View = Literal["alignment", "heads", "grid", "steps", "next", "positions", "norms", "roles"]
 
@@ -49,6 +51,7 @@ def look(
     from regard.api import load
     from regard.files import disk_errors, write_text
     from regard.view.look import look as look_into
+    from regard.view.png import can_render
     from regard.view.roles import roles_or_why
 
     loaded = load(model)
@@ -57,6 +60,7 @@ def look(
     drawing: Any = table
     if view != "roles":
         assert found is not None
+        _check(place, found.weights)
         drawing = (found.merged() if view in WORDS else found).draw(view, token=token - 1, **place)
     elif isinstance(table, str) and (svg or png or json_file or terminal):
         raise UserError(table)
@@ -70,11 +74,21 @@ def look(
     if json_file is not None:
         write_text(json_file, json.dumps(drawing.numbers(), ensure_ascii=False) + "\n")
     for path in filter(None, (svg, png, json_file)):
-        print(f"wrote {path}")
+        print(f"wrote {path}" + (WORDLESS if path == png and not can_render() else ""))
     if out is not None:
         assert found is not None
         write_text(out, found.to_html(table, place.get("layer"), view) + "\n")
         print(f"{found.translation}\nopen {out} in a browser")
+
+
+def _check(place: dict[str, Any], weights: Mapping[str, Any]) -> None:
+    if not place:
+        return
+    if place["kind"] not in weights:
+        raise UserError(f"--at: the model has no {place['kind']} attention; it has {', '.join(weights)}")
+    layers, heads = weights[place["kind"]].shape[:2]
+    if place.get("layer", 0) >= layers or place.get("head", 0) >= heads:
+        raise UserError(f"--at: {place['kind']} attention has layers 1 to {layers} with heads 1 to {heads}")
 
 
 def _place(at: str | None) -> dict[str, Any]:

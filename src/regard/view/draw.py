@@ -138,9 +138,9 @@ class Drawing:
         return pictures.lines(layer, list(heads), *self._labels(), self.title(whole="all heads"))
 
     def _positions(self) -> str:
-        names = [str(i) for i in range(len(self._products()))]
-        most = float(np.abs(self._products()).max())
-        return svgs.heat(self._products(), names, names, "Dot products between positions", most=most)
+        self._products()
+        assert self.look.positions is not None
+        return pictures.position_maps(self.look.positions, f"Positions ({self.look.positions.kind})")
 
     def _positions_text(self) -> str:
         products = self._products()[:32, :32]

@@ -1,14 +1,17 @@
-"""The pictures beside the heat map, as SVG: lines between two columns of tokens, all heads, and the next words."""
+"""The pictures beside the heat map, as SVG: lines between tokens, all heads, position vectors, the next words."""
 
 # Shapes: L layers, H heads, T queries, S keys.
 
+import base64
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 import numpy as np
 
+from regard.view import png
 from regard.view.matrix import Matrix
 from regard.view.nextword import NextWords
+from regard.view.positions import Positions
 from regard.view.svg import ACCENT, FONT, HEADS, MUTED, TILE, cut, sheet, square, width_of
 
 ROW, SPAN = 26, 260  # of the lines: height of a token, distance of the columns
@@ -61,6 +64,25 @@ def thumbnails(weights: Matrix, title: str) -> str:
             parts.append(f'<rect x="{x}" y="{y}" width="{wide:g}" height="{high:g}" fill="{TILE}"/>')
             parts += [square(x + cell * j, y + cell * i, cell, float(small[i, j])) for i, j in np.ndindex(small.shape)]
     return sheet(left + step * heads + 8, top + step * layers + 8, title, filter(None, parts))
+
+
+def position_maps(found: Positions, title: str) -> str:
+    """The vectors and the dot products between them, side by side; too many cells for anything but images."""
+    assert found.table is not None
+    assert found.products is not None
+    parts, left, top, high = [], 48, 72, 384
+    maps = (("vectors: positions down, their numbers across", found.table, 576), ("dot products", found.products, 384))
+    for name, values, wide in maps:
+        image = base64.b64encode(png.cells(values, float(np.abs(values).max()), size=1)).decode()
+        parts.append(f'<text x="{left}" y="{top - 12}">{name}</text>')
+        parts.append(
+            f'<image x="{left}" y="{top}" width="{wide}" height="{high}" preserveAspectRatio="none" '
+            f'style="image-rendering: pixelated" href="data:image/png;base64,{image}"/>'
+        )
+        for text, y in (("0", top + 10), (str(len(values) - 1), top + high)):
+            parts.append(f'<text x="{left - 6}" y="{y}" text-anchor="end" font-size="11" fill="{MUTED}">{text}</text>')
+        left += wide + 48
+    return sheet(left - 24, top + high + 20, title, parts)
 
 
 def pooled(matrix: Matrix, largest: int) -> Matrix:

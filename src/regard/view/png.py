@@ -27,6 +27,10 @@ def rendered(svg: str) -> bytes | None:
     return subprocess.run([command, "--zoom", str(SCALE)], input=svg.encode(), capture_output=True, check=True).stdout
 
 
+def can_render() -> bool:
+    return find_spec("cairosvg") is not None or shutil.which("rsvg-convert") is not None
+
+
 def needed(view: str) -> str:
     return f"a PNG of {view} needs cairosvg (pip install cairosvg) or the command rsvg-convert; an SVG needs nothing"
 

@@ -9,7 +9,7 @@ from regard.view.matrix import Matrix
 FONT = 13
 INK, MUTED, ACCENT, PAPER, TILE, BELOW = "#1f1e1c", "#6b6862", "#3f51c5", "#ffffff", "#f3f2ef", "#c2591d"
 HEADS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f6c66", "#a89b00")  # colour-blind safe
-LONGEST = 18  # characters of a label
+LONGEST = 24  # characters of a label
 FAINT = 0.004  # a cell below it is left blank
 TIPS = 4000  # cells that have their number as a tooltip; with more, a picture grows too large
 
@@ -29,8 +29,8 @@ def sheet(width: float, height: float, title: str, parts: Iterable[str]) -> str:
     ])  # fmt: skip
 
 
-def heat(values: Matrix, rows: Sequence[str], columns: Sequence[str], title: str, *, most: float = 1.0) -> str:
-    """A heat map, one row a query and one column a key. `most` is full colour; what is below zero has another one."""
+def heat(values: Matrix, rows: Sequence[str], columns: Sequence[str], title: str) -> str:
+    """A heat map of numbers up to 1, one row a query and one column a key."""
     cell = 30 if max(values.shape) <= 40 else 16 if max(values.shape) <= 128 else 6
     named = cell >= 16
     rows_cut, columns_cut = ([cut(text) for text in labels] if named else [""] for labels in (rows, columns))
@@ -39,6 +39,9 @@ def heat(values: Matrix, rows: Sequence[str], columns: Sequence[str], title: str
     right = 24 + round(0.71 * width_of(columns_cut[-1]))  # the last label leans over the edge
     parts = [f'<rect x="{left}" y="{top}" width="{cell * len(columns)}" height="{cell * len(rows)}" fill="{TILE}"/>']
     if named:
+        down = "".join(f"M{left + cell * j - 1} {top}v{cell * len(rows)}" for j in range(1, len(columns)))
+        across = "".join(f"M{left} {top + cell * i - 1}h{cell * len(columns)}" for i in range(1, len(rows)))
+        parts.append(f'<path d="{down}{across}" stroke="{PAPER}" stroke-width="2"/>')
         for j, text in enumerate(columns_cut):
             x, y = left + cell * (j + 0.5) + 2, top - 6
             parts.append(f'<text transform="translate({x} {y}) rotate(-45)">{escape(text)}</text>')
@@ -49,12 +52,12 @@ def heat(values: Matrix, rows: Sequence[str], columns: Sequence[str], title: str
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
             tip = f"{row} looks at {column}: {values[i, j]:.2f}" if tips else ""
-            parts.append(square(left + cell * j, top + cell * i, cell, float(values[i, j]) / most, tip))
+            parts.append(square(left + cell * j, top + cell * i, cell, float(values[i, j]), tip))
     return sheet(left + cell * len(columns) + right, top + cell * len(rows) + 20, title, filter(None, parts))
 
 
 def square(x: float, y: float, cell: float, strength: float, tip: str = "") -> str:
-    """One cell, from blank to full colour; nothing at all where there is nothing to see."""
+    """One cell, from blank to full colour, another one below zero; nothing at all where there is nothing to see."""
     if abs(strength) < FAINT and not tip:
         return ""
     gap = 2 if cell >= 16 else 0
