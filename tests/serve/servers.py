@@ -16,8 +16,8 @@ from regard.decode import DecodeOptions
 from regard.decode.translator import Translation
 from regard.models import Transformer
 from regard.serve.app import make_app
+from regard.serve.listen import bind, url
 from regard.serve.models import Models, Served
-from regard.serve.run import bind, url
 from regard.serve.settings import Settings
 from regard.text import Tokenizer
 

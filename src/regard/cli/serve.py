@@ -52,10 +52,12 @@ def serve(
         req_limit=req_limit, requests=requests, queue=queue, queue_chars=queue_chars, deadline=deadline, grace=grace,
         files=files, file_minutes=file_minutes, keys=keys, cors=tuple(cors or ()), proxy=tuple(proxy or ()),
     )  # fmt: skip
-    from regard.serve.models import load_models
-    from regard.serve.run import bind, run
+    from regard.serve.listen import bind
 
     bound = bind(host, port)
     if keys is None and not host.startswith(LOOPBACK):
         print(f"regard: warning: anyone who reaches {host} can use this server; --keys asks for a key", file=sys.stderr)
+    from regard.serve.models import load_models
+    from regard.serve.run import run
+
     run(load_models(models, engine, precision, ensemble=ensemble, beam=beam), settings, bound)

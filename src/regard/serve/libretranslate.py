@@ -35,7 +35,9 @@ def routes(service: Service, store: Store) -> APIRouter:
     settings, models = service.settings, service.models
 
     @router.post(
-        "/translate", responses=shapes.responses(shapes.Translated), openapi_extra=shapes.body(parameters.Translate)
+        "/translate",
+        responses=shapes.responses(shapes.Translated),
+        openapi_extra=shapes.body(parameters.Translate, models.languages, auto=True),
     )
     async def translate(request: Request) -> Response:
         """Translate a text, or several; the parameters may also stand in the query."""
@@ -120,7 +122,7 @@ def routes(service: Service, store: Store) -> APIRouter:
     @router.post(
         "/translate_file",
         responses=shapes.responses(shapes.TranslatedFile),
-        openapi_extra=shapes.body(parameters.TranslateFile, file=True),
+        openapi_extra=shapes.body(parameters.TranslateFile, models.languages, auto=True, file=True),
     )
     async def translate_file(request: Request) -> Response:
         """Translate a text or HTML file; the answer says where to get it."""

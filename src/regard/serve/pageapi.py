@@ -72,6 +72,7 @@ def routes(service: Service) -> APIRouter:
         asked = await read(parameters.Pair, request)
         admit(service, request, asked.api_key)
         served = _one(service.way(asked.source, asked.target))
+
         def work(model: Model) -> dict[str, Any]:
             found = roles_or_why(model)  # of another language, or other words: no fault of whoever asks
             return {"needs": found} if isinstance(found, str) else found.numbers()
@@ -80,7 +81,11 @@ def routes(service: Service) -> APIRouter:
             known[served] = await service.looks.run(lambda: served.look(work))
         return JSONResponse(known[served])
 
-    @router.post("/look", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Look))
+    @router.post(
+        "/look",
+        responses=shapes.responses(dict[str, Any]),
+        openapi_extra=shapes.body(parameters.Look, service.models.languages),
+    )
     async def look(request: Request) -> Response:
         """What the model attends to as it translates one sentence: tokens, and the weights of all layers and heads."""
         from regard.view.look import look as look_into
@@ -93,7 +98,11 @@ def routes(service: Service) -> APIRouter:
 
         return await looked(request, asked, work)
 
-    @router.post("/steps", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Steps))
+    @router.post(
+        "/steps",
+        responses=shapes.responses(dict[str, Any]),
+        openapi_extra=shapes.body(parameters.Steps, service.models.languages),
+    )
     async def steps(request: Request) -> Response:
         """The queries, keys and values of one head, from which its weights and its output follow."""
         from regard.view.look import look as look_into
@@ -123,7 +132,7 @@ def routes(service: Service) -> APIRouter:
     @router.post(
         "/explain",
         responses=shapes.responses(None, kind="text/event-stream"),
-        openapi_extra=shapes.body(parameters.Explain),
+        openapi_extra=shapes.body(parameters.Explain, service.models.languages),
     )
     async def explain(request: Request) -> Response:
         """Why each output word was written, by RISE: events `step` as the map gets clearer, then `end` or `error`."""

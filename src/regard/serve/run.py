@@ -7,28 +7,11 @@ from types import FrameType
 
 import uvicorn
 
-from regard.errors import UserError
 from regard.serve import logs
 from regard.serve.app import make_app
+from regard.serve.listen import url
 from regard.serve.models import Models
 from regard.serve.settings import Settings
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """The socket, before anything slow is done: a port that is taken is told at once."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except (OSError, OverflowError) as error:
-        words = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"cannot listen on {host} port {port}: {words}; choose another with --host and --port"
-        ) from None
-    return bound
 
 
 def run(models: Models, settings: Settings, bound: socket.socket, *, say_ready: bool = True) -> None:
@@ -65,8 +48,3 @@ class _Server(uvicorn.Server):
             service = self.config.app.state.service  # type: ignore[union-attr]
             self.loop.call_soon_threadsafe(self.loop.call_later, self.grace, service.close)
         super().handle_exit(sig, frame)
-
-
-def url(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

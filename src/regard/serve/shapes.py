@@ -1,5 +1,6 @@
 """What the API answers, as schemas: they are what its OpenAPI description is made from."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -57,9 +58,17 @@ def responses(
     return {200: right, **wrong}
 
 
-def body(schema: type[BaseModel], *, file: bool = False) -> dict[str, Any]:
-    """The request body of a route, as OpenAPI has it: JSON or a form; with a file, a multipart form alone."""
+def body(
+    schema: type[BaseModel], languages: Sequence[str] = (), *, auto: bool = False, file: bool = False
+) -> dict[str, Any]:
+    """The request body of a route, as OpenAPI has it: JSON or a form; with a file, a multipart form alone.
+
+    languages: those that source and target can be; auto: whether the source can be found out.
+    """
     described = schema.model_json_schema()
+    if languages:
+        described["properties"]["source"]["enum"] = ["auto", *languages] if auto else list(languages)
+        described["properties"]["target"]["enum"] = list(languages)
     if not file:
         kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
         return {"requestBody": {"required": True, "content": {kind: {"schema": described} for kind in kinds}}}
