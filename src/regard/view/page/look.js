@@ -48,7 +48,7 @@ export async function start(page) {
       panels[name].append(root);
       VIEWS[name][1](root, data, { shared: state, open: (other) => { open(other); tabs[other].focus(); } });
     }
-    tabs[name].scrollIntoView({ block: "nearest", inline: "nearest" });
+    list.scrollLeft = tabs[name].offsetLeft - list.offsetLeft - list.clientWidth / 3;
     if (location.protocol !== "about:") history.replaceState(null, "", `#${name}`);
   }
 

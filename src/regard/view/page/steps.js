@@ -59,6 +59,7 @@ export const mount = view((root, data, options) => {
   stages.forEach((stage, i) => stage.append(el("span", {}, String(i + 1)), TITLES[i]));
   const back = button("‹", { class: "r-quiet", "aria-label": "Step before" }, () => go(step - 1));
   const on = button("›", { class: "r-quiet", "aria-label": "Next step" }, () => go(step + 1));
+  const row = el("div", { class: "r-stages", role: "group", "aria-label": "Steps" }, back, ...stages, on);
   const told = el("p", { class: "r-told", "aria-live": "polite" });
   const board = el("div", { class: "r-board" });
   const all = el("details", { class: "r-details" });
@@ -67,8 +68,7 @@ export const mount = view((root, data, options) => {
     el("div", { class: "r-controls" }, ...(places.length ? [which.element] : []), maskOf.element, kindOf.element, layerOf.element, headOf.element),
     el("p", { class: "r-note" }, note || ""),
     asking,
-    el("div", { class: "r-stages", role: "group", "aria-label": "Steps" }, back, ...stages, on),
-    told, board, all,
+    row, told, board, all,
   );
 
   const layersOf = () => places.filter((p) => p.kind === kind).map((p) => p.layer);
@@ -168,6 +168,7 @@ export const mount = view((root, data, options) => {
       stage.setAttribute("aria-pressed", String(i + 1 === step));
       stage.classList.toggle("done", i + 1 < step);
     });
+    row.scrollLeft = stages[step - 1].offsetLeft - row.offsetLeft - row.clientWidth / 2;
     back.disabled = step === 1;
     on.disabled = step === 6;
     board.querySelectorAll("[data-step]").forEach((each) => {
