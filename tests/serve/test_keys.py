@@ -34,7 +34,9 @@ def test_a_key_is_asked_for_where_there_are_keys(start: Start, file: Path) -> No
     assert client.get("/languages").status_code == client.get("/health").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/translate_file", "/api/look", "/api/steps", "/api/explain"])
+@pytest.mark.parametrize(
+    "path", ["/translate_file", "/api/translate", "/api/look", "/api/steps", "/api/explain", "/api/roles"]
+)
 def test_every_route_that_works_asks_for_it(start: Start, file: Path, path: str) -> None:
     given = PLAIN | {"text": PLAIN["q"], "kind": "cross"}
     answer = start(keys=file).post(path, data=given, files={"file": ("a.txt", b"x")})

@@ -1,157 +1,225 @@
-"""What the web page needs: its files under a strict policy, looks, steps, explanations."""
+"""The web page in a real browser: a person types, clicks and reads."""
 
-import base64
-import hashlib
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from fastapi.testclient import TestClient
-from serve.servers import Start
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from serve.servers import listening, untrained
 
-from regard.serve import app as app_module
 from regard.serve.models import Models
 from regard.view.look import look
 
-SENTENCE = {"text": "the man eats the bread", "source": "en", "target": "es"}
+TEXT = "the man eats the bread today"
+TABS = ("Alignment", "Heads", "Why this word?", "Next word", "All heads", "Six steps", "Positions", "Norms", "Roles")
+NASTY = "the <script>alert(1)</script> <img src=x onerror=alert(2)> man"
 
 
-def test_the_page_runs_only_what_is_its_own(
-    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = '{"imports": {"regard/look.js": "/static/view/look.js"}}'
-    html = f'<script type="importmap">{script}</script><script type=module src="/static/page/app.js"></script>'
-    (tmp_path / "index.html").write_text(html, encoding="utf-8")
-    monkeypatch.setattr(app_module, "PAGE", tmp_path)
-    answer = client.get("/")
-    assert answer.text == html
-    policy = answer.headers["content-security-policy"]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert "default-src 'none'" in policy
-    assert f"script-src 'self' 'sha256-{digest}';" in policy
-    assert "unsafe" not in policy
+class Visitor:
+    """Opens the page, and notes what goes wrong in it and what it asks of other servers."""
+
+    def __init__(self, browser: Browser, address: str) -> None:
+        self.browser, self.address = browser, address
+        self.troubles: list[str] = []
+        self.contexts: list[BrowserContext] = []
+
+    def __call__(self, fragment: str = "", *, width: int = 1280, key: bool = False) -> Page:
+        context = self.browser.new_context(viewport={"width": width, "height": 900})
+        self.contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("dialog", lambda dialog: self.troubles.append(f"dialog: {dialog.message}"))
+        page.on("console", lambda m: self.troubles.append(m.text) if m.type == "error" and not key else None)
+        page.on("request", lambda r: None if r.url.startswith(self.address) else self.troubles.append(r.url))
+        page.goto(f"{self.address}/{fragment}")
+        page.wait_for_selector("html[data-ready]", state="attached")
+        return page
 
 
-def test_without_a_page_there_is_one_line(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "PAGE", tmp_path)
-    answer = client.get("/")
-    assert answer.headers["content-type"].startswith("text/plain")
-    assert answer.text.count("\n") == 1
+@pytest.fixture(scope="module")
+def address(models: Models) -> Iterator[str]:
+    with listening(models) as found:
+        yield found
 
 
-def test_the_views_modules_are_served(client: TestClient) -> None:
-    answer = client.get("/static/view/data.js")
-    assert answer.status_code == 200
-    assert "javascript" in answer.headers["content-type"]
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visitor]:
+    visitor = Visitor(browser, address)
+    yield visitor
+    for context in visitor.contexts:
+        context.close()
+    assert visitor.troubles == []
 
 
-def test_info(client: TestClient) -> None:
-    found = client.get("/api/info").json()
-    (model,) = found["models"]
-    assert (model["name"], model["source"], model["target"], model["engine"]) == ("small", "en", "es", "torch")
-    assert model["layers"] == {"encoder": 1, "decoder": 1}
-    assert found["limits"] == {"characters": 5000, "texts": 100, "alternatives": 5, "masks": 5000}
-    assert found["key_required"] is False
+def output(page: Page) -> str:
+    return page.locator("[data-translation]").inner_text()
 
 
-def test_a_look_is_the_same_as_in_python(client: TestClient, models: Models) -> None:
+def test_what_is_typed_is_translated_and_looked_into(visit: Visitor, models: Models) -> None:
+    page = visit()
+    expect(page.locator("[data-inside]")).to_be_hidden()
+    expect(page.locator("[data-intro]")).to_be_visible()
+    page.get_by_label("Text to translate").press_sequentially(TEXT, delay=5)
+    expect(page.locator("[data-translation]")).to_have_text("el hombre come el pan hoy")
     model = models.by_direction["en", "es"].model
-    found = look(model, SENTENCE["text"])
-    assert client.post("/api/look", json=SENTENCE).json() == found.to_dict()
-    assert client.post("/api/look", json=SENTENCE | {"packed": True}).json() == json.loads(json.dumps(found.to_page()))
-    given = client.post("/api/look", json=SENTENCE | {"translation": "el pan"}).json()
-    assert given == look(model, SENTENCE["text"], "el pan").to_dict()
+    best = model.n_best([TEXT], n_best=4, beam=4)[0]
+    expect(page.locator("[data-confidence]")).to_have_text(f"confidence {best[0].confidence:.2f}")
+    shown = page.locator("[data-alternatives] button").all_inner_texts()
+    assert shown == [one.text for one in best[1:]]
+    # The alignment beside it has the numbers that Python finds.
+    matrix = look(model, TEXT).merged().alignment()
+    cells = page.locator(".r-heat")
+    cells.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    told = page.locator(".panel .r-read").first.inner_text()
+    found = re.search(r"\d\.\d+", told)
+    assert found
+    assert float(found[0]) == pytest.approx(matrix[1, 0], abs=0.006)
 
 
-def test_steps_of_one_head(client: TestClient, models: Models) -> None:
-    asked = SENTENCE | {"kind": "cross", "layer": 0, "head": 1}
-    found = client.post("/api/steps", json=asked).json()
-    vectors = look(models.by_direction["en", "es"].model, SENTENCE["text"]).vectors
-    expected = next(v for v in vectors if v.kind == "cross")
-    assert found == json.loads(json.dumps(expected.to_dict(1)))
+def test_every_view_opens_and_says_something(visit: Visitor) -> None:
+    page = visit(f"#text={TEXT.replace(' ', '+')}")
+    expect(page.locator(".r-heat")).to_be_visible()
+    for tab in TABS:
+        page.get_by_role("tab", name=tab, exact=True).click()
+        expect(page.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_role("tabpanel").locator(".r-lead, .r-small").first).to_be_visible()
+        assert len(page.get_by_role("tabpanel").inner_text()) > 50, tab
+    expect(page.get_by_role("tabpanel")).to_contain_text("the embedded corpus is in words that this model knows")
 
 
-@pytest.mark.parametrize(
-    ("path", "change", "word"),
-    [
-        ("/api/look", {"text": ""}, "missing text"),
-        ("/api/look", {"text": " "}, "no text"),
-        ("/api/look", {"text": "the man " * 500}, "tokens"),
-        ("/api/look", {"text": "x" * 5001}, "5000"),
-        ("/api/look", {"target": "en"}, "one model"),
-        ("/api/look", {"target": "xx"}, "xx"),
-        ("/api/steps", {"kind": "cross", "layer": 9}, "layer 9"),
-        ("/api/steps", {"kind": "cross", "head": 9}, "head 9"),
-        ("/api/steps", {"kind": "none"}, "kind"),
-        ("/api/explain", {"masks": 10**9}, "masks"),
-        ("/api/explain", {"text": " "}, "no text"),
-        ("/api/explain", {"by": "letters"}, "by"),
-    ],
-)
-def test_what_cannot_be_looked_at_is_a_400(client: TestClient, path: str, change: dict[str, Any], word: str) -> None:
-    answer = client.post(path, json=SENTENCE | change)
-    assert answer.status_code == 400
-    assert word in answer.json()["error"]
+def test_why_refines_until_it_is_done(visit: Visitor) -> None:
+    page = visit(f"#text={TEXT.replace(' ', '+')}&view=why")
+    panel = page.get_by_role("tabpanel")
+    expect(panel).to_contain_text("Why “")
+    expect(panel).to_contain_text("masks; the thin lines are 95 % intervals")
+    panel.get_by_role("button", name="pan", exact=True).click()
+    expect(panel).to_contain_text("Why “pan”?")
+    panel.get_by_role("button", name="Largest first").click()
+    assert "bread" in panel.locator("li").first.inner_text()
 
 
-def events(text: str) -> list[tuple[str, Any]]:
-    found = []
-    for one in text.strip().split("\n\n"):
-        name, data = one.split("\n")
-        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    return found
+def test_the_address_holds_what_is_seen_and_brings_it_back(visit: Visitor) -> None:
+    page = visit()
+    page.get_by_label("Text to translate").fill("my sister wants a cake")
+    expect(page.locator("[data-translation]")).to_have_text("mi hermana quiere un pastel")
+    page.get_by_role("tab", name="Heads", exact=True).click()
+    expect(page.locator(".r-lines")).to_be_visible()
+    again = visit("#" + page.url.partition("#")[2])
+    expect(again.locator("[data-translation]")).to_have_text("mi hermana quiere un pastel")
+    expect(again.get_by_role("tab", name="Heads", exact=True)).to_have_attribute("aria-selected", "true")
+    expect(again.locator(".r-lines")).to_be_visible()
 
 
-def test_an_explanation_comes_as_it_gets_clearer(client: TestClient) -> None:
-    answer = client.post("/api/explain", json=SENTENCE | {"masks": 200})
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    found = events(answer.text)
-    assert [name for name, _ in found] == ["step"] * (len(found) - 1) + ["end"]
-    assert len(found) >= 3
-    last = found[-2][1]
-    assert (last["masks"], last["done"]) == (200, True)
-    assert last["places"] == ["the", "man", "eats", "the", "bread"]
-    assert last["output"] == "el hombre come el pan"
-    values = np.array([row["values"] for row in last["rows"]])
-    assert values[1].argmax() == 1  # hombre, by man
+def test_several_sentences_are_looked_into_one_at_a_time(visit: Visitor) -> None:
+    page = visit()
+    page.get_by_label("Text to translate").fill("the man sees the fish\nthe woman buys the apple")
+    expect(page.locator("[data-translation]")).to_have_text("el hombre ve el pescado\nla mujer compra la manzana")
+    chips = page.locator("[data-sentences] button")
+    expect(chips).to_have_count(2)
+    chips.nth(1).click()
+    expect(page.locator(".r-heat-rows")).to_contain_text("manzana")
 
 
-def test_a_fault_in_the_middle_of_a_stream_ends_it_with_an_error(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from regard.explain import why_steps
-
-    def breaking(*args: Any, **options: Any) -> Any:
-        yield next(why_steps(*args, **options))
-        raise ValueError("the secret text")
-
-    monkeypatch.setattr("regard.explain.translation.why_steps", breaking)
-    found = events(client.post("/api/explain", json=SENTENCE).text)
-    assert [name for name, _ in found] == ["step", "error"]
-    assert "secret" not in found[-1][1]["error"]
+def test_an_alternative_can_be_looked_into(visit: Visitor) -> None:
+    page = visit(f"#text={TEXT.replace(' ', '+')}&view=next")
+    other = page.locator("[data-alternatives] button").first
+    text = other.inner_text()
+    other.click()
+    assert output(page) == text
+    expect(page.locator(".r-sentence")).to_contain_text(text.split()[-1])
 
 
-def test_text_and_markup_in_errors_and_looks_is_data(client: TestClient) -> None:
-    """Fault 21: what looks like a tag is never more than a JSON string."""
-    text = "<script>alert(1)</script>"
-    answer = client.post("/api/look", json=SENTENCE | {"translation": text})
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json()["target"] == text
-    answer = client.post("/translate", json={"q": "x", "source": text[:20], "target": "es"})
-    assert answer.headers["content-type"] == "application/json"
+def test_the_request_can_be_sent_by_others(visit: Visitor, address: str) -> None:
+    page = visit("#text=the+boy's+bread")
+    page.locator("[data-request] summary").click()
+    snippet = page.locator("[data-snippet]")
+    expect(snippet).to_contain_text(f"curl {address}/translate")
+    body = re.search(r"-d '(.*)'", snippet.inner_text())
+    assert body
+    assert json.loads(body[1].replace("'\\''", "'"))["q"] == "the boy's bread"
+    page.get_by_role("button", name="Python").click()
+    expect(snippet).to_contain_text('server.translate("the boy\'s bread", "en", "es")')
+    compile(snippet.inner_text(), "snippet", "exec")
 
 
-def test_cors_by_option(start: Start) -> None:
-    origin = {"origin": "https://example.org"}
-    assert "access-control-allow-origin" not in start().get("/languages", headers=origin).headers
-    client = start(cors=("https://example.org",), requests=1)
-    assert client.get("/languages", headers=origin).headers["access-control-allow-origin"] == "https://example.org"
-    assert (
-        "access-control-allow-origin" not in client.get("/languages", headers={"origin": "https://other.org"}).headers
-    )
-    preflight = client.options("/translate", headers=origin | {"access-control-request-method": "POST"})
-    assert preflight.status_code == 200
-    error = client.post("/translate", headers=origin)
-    assert (error.status_code, error.headers["access-control-allow-origin"]) == (400, "https://example.org")
+def test_markup_is_shown_as_it_is(visit: Visitor) -> None:
+    page = visit()
+    page.get_by_label("Text to translate").fill(NASTY)
+    for tab in TABS:
+        page.get_by_role("tab", name=tab, exact=True).click()
+        expect(page.get_by_role("tabpanel").locator(".r-view p").first).to_be_visible()
+    assert page.locator("main img").count() == 0
+
+
+def test_a_phone_is_wide_enough(visit: Visitor) -> None:
+    page = visit(f"#text={TEXT.replace(' ', '+')}", width=360)
+    expect(page.locator(".r-heat")).to_be_visible()
+    for tab in TABS:
+        page.get_by_role("tab", name=tab, exact=True).click()
+        expect(page.get_by_role("tabpanel").locator(".r-view p").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, tab
+
+
+def test_by_keyboard(visit: Visitor) -> None:
+    page = visit(f"#text={TEXT.replace(' ', '+')}")
+    expect(page.locator(".r-heat")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # to the text, past the header
+    expect(page.get_by_label("Text to translate")).to_be_focused()
+    expect(page.get_by_label("Text to translate")).to_have_value(TEXT)
+    page.get_by_role("tab", name="Alignment").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Heads", exact=True)).to_be_focused()
+    expect(page.locator(".r-lines")).to_be_visible()
+    page.keyboard.press("End")
+    expect(page.get_by_role("tab", name="Roles")).to_have_attribute("aria-selected", "true")
+
+
+def test_light_and_dark_by_hand(visit: Visitor) -> None:
+    page = visit()
+    colour = "getComputedStyle(document.body).backgroundColor"
+    seen = set()
+    for _ in range(3):
+        page.get_by_label("Light or dark").click()
+        seen.add(page.evaluate(colour))
+    assert len(seen) == 2
+
+
+def test_a_refusal_is_told_in_words(visit: Visitor, browser: Browser, models: Models) -> None:
+    with listening(models, char_limit=10) as small:
+        visitor = Visitor(browser, small)
+        page = visitor(key=True)
+        page.get_by_label("Text to translate").fill("the man sees the fish")
+        expect(page.get_by_role("alert")).to_contain_text("21 characters exceed the limit of 10")
+        page.get_by_label("Text to translate").fill("the fish")
+        expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_key_is_asked_for_where_one_is_needed(browser: Browser, models: Models, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("open-sesame-123\n")
+    with listening(models, keys=keys) as guarded:
+        page = Visitor(browser, guarded)(key=True)
+        page.get_by_label("Text to translate").fill(TEXT)
+        expect(page.get_by_role("alert")).to_contain_text("key")
+        page.get_by_label("API key").fill("open-sesame-123")
+        page.get_by_label("API key").press("Enter")
+        expect(page.locator("[data-translation]")).to_have_text("el hombre come el pan hoy")
+
+
+def test_languages_are_detected_and_swapped(browser: Browser, models: Models) -> None:
+    both = Models([models.by_direction["en", "es"], untrained("es", "en")])
+    with listening(both) as address:
+        page = Visitor(browser, address)(f"#text={TEXT.replace(' ', '+')}")
+        expect(page.locator("[data-translation]")).to_have_text("el hombre come el pan hoy")
+        page.get_by_label("Swap the languages").click()
+        expect(page.locator("[data-source]")).to_have_value("es")
+        expect(page.locator("[data-target]")).to_have_value("en")
+        assert page.locator("[data-text]").input_value() == "el hombre come el pan hoy"
+        page.locator("[data-source]").select_option("auto")
+        expect(page.locator("[data-detected]")).to_contain_text("Spanish")

@@ -32,8 +32,11 @@ class Alignment:
 
 @torch.inference_mode()
 def align(bundle: Bundle, pairs: Sequence[tuple[str, str]], longest: int) -> list[Alignment]:
-    """The alignment of each pair; of one that is too long for the model, by place alone."""
-    tokens = [(bundle.source.encode(one), bundle.target.encode(other)) for one, other in pairs]
+    """The alignment of each pair; of one that is too long for the model, by place alone.
+
+    White space in a source is a space to the model, as it was when the model translated it.
+    """
+    tokens = [(bundle.source.encode(" ".join(one.split())), bundle.target.encode(other)) for one, other in pairs]
     fit = [i for i, (one, other) in enumerate(tokens) if max(len(one), len(other)) <= longest]
     found: dict[int, Alignment] = {}
     for start in range(0, len(fit), TOGETHER):

@@ -63,8 +63,9 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
     async def index() -> Response:
         return page()
 
-    app.mount("/static/page", StaticFiles(directory=PAGE, check_dir=False), name="page")
-    app.mount("/static/view", StaticFiles(directory=VIEW, check_dir=False), name="view")
+    for name, folder in (("page", PAGE), ("view", VIEW)):
+        if folder.is_dir():
+            app.mount(f"/static/{name}", StaticFiles(directory=folder), name=name)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _refused)
@@ -89,8 +90,7 @@ def page() -> Response:
         f"default-src 'none'; script-src 'self' {hashes}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    safe = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-    return HTMLResponse(html, headers=safe)
+    return HTMLResponse(html, headers={"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
 
 
 def _hash(text: str) -> str:

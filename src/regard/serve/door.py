@@ -1,5 +1,6 @@
 """Where every request comes in and every answer goes out: how many at once, one log line each, no error untold."""
 
+import asyncio
 import logging
 import secrets
 import time
@@ -13,7 +14,9 @@ from regard.serve.meters import Meters
 from regard.serve.refusal import Refusal, busy
 
 OPEN = ("/health", "/metrics")  # answered however busy the server is
+PACE = 500  # refusals a second at most: clients who ask again at once must not keep the server busy with refusing
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"))
+NOSNIFF = (b"x-content-type-options", b"nosniff")  # what is said to be JSON is not to be taken for a page
 LEFT = 499  # as nginx has it: nobody was there to be answered
 
 
@@ -23,7 +26,7 @@ class Door:
     def __init__(self, app: ASGIApp, most: int, meters: Meters, paths: Collection[str]) -> None:
         """paths: those without a variable part, by which a request is named before it is routed."""
         self.app, self.most, self.meters, self.paths = app, most, meters, frozenset(paths)
-        self.inside = 0
+        self.inside = self.refusing = 0
         meters.watch_open(lambda: self.inside)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,13 +40,14 @@ class Door:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message.get("headers", ()), NOSNIFF]
             await send(message)
 
         refused = self.inside >= self.most and scope["path"] not in OPEN
         self.inside += not refused
         try:
             if refused:
-                await busy().response()(scope, receive, watched)
+                await self._refuse(scope, receive, watched)
             else:
                 await self.app(scope, receive, watched)
         except ClientLeft:
@@ -69,6 +73,15 @@ class Door:
                 wait_ms=round(1000 * facts.wait, 1),
                 key=facts.key,
             )
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """At once where few are refused; the more there are, the longer each is kept, which costs next to nothing."""
+        self.refusing += 1
+        try:
+            await asyncio.sleep((self.refusing - 1) / PACE)
+            await busy().response()(scope, receive, send)
+        finally:
+            self.refusing -= 1
 
     def _route(self, scope: Scope) -> str:
         """The route's pattern, not the path as sent: that could be anything."""

@@ -157,7 +157,7 @@ def routes(service: Service, store: Store) -> APIRouter:
         kept = store.find(name)
         if kept is None:
             raise Refusal(404, "There is no such file, or no longer")
-        safe = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
+        safe = {"Content-Security-Policy": "sandbox; default-src 'none'"}
         return FileResponse(kept.path, filename=kept.download, headers=safe)
 
     return router

@@ -51,7 +51,11 @@ def routes(service: Service) -> APIRouter:
             }
         )
 
-    @router.post("/translate", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Typed))
+    @router.post(
+        "/translate",
+        responses=shapes.responses(dict[str, Any]),
+        openapi_extra=shapes.body(parameters.Typed, service.models.languages, auto=True),
+    )
     async def translate(request: Request) -> Response:
         """Translate one text, told sentence by sentence and with how sure the model is."""
         asked = await read(parameters.Typed, request)
@@ -64,7 +68,11 @@ def routes(service: Service) -> APIRouter:
         more = {} if detected is None else {"detected": detected.to_dict()}
         return JSONResponse(told(*found, asked.alternatives) | {"source": source} | more)
 
-    @router.post("/roles", responses=shapes.responses(dict[str, Any]), openapi_extra=shapes.body(parameters.Pair))
+    @router.post(
+        "/roles",
+        responses=shapes.responses(dict[str, Any]),
+        openapi_extra=shapes.body(parameters.Pair, service.models.languages),
+    )
     async def roles(request: Request) -> Response:
         """Which heads of a model find who, did what, to whom: on sentences whose grammar is known."""
         from regard.view.roles import roles_or_why

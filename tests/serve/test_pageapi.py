@@ -1,0 +1,157 @@
+"""What the web page needs: its files under a strict policy, looks, steps, explanations."""
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from serve.servers import Start
+
+from regard.serve import app as app_module
+from regard.serve.models import Models
+from regard.view.look import look
+
+SENTENCE = {"text": "the man eats the bread", "source": "en", "target": "es"}
+
+
+def test_the_page_runs_only_what_is_its_own(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = '{"imports": {"regard/look.js": "/static/view/look.js"}}'
+    html = f'<script type="importmap">{script}</script><script type=module src="/static/page/app.js"></script>'
+    (tmp_path / "index.html").write_text(html, encoding="utf-8")
+    monkeypatch.setattr(app_module, "PAGE", tmp_path)
+    answer = client.get("/")
+    assert answer.text == html
+    policy = answer.headers["content-security-policy"]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert "default-src 'none'" in policy
+    assert f"script-src 'self' 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy
+
+
+def test_without_a_page_there_is_one_line(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "PAGE", tmp_path)
+    answer = client.get("/")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.text.count("\n") == 1
+
+
+def test_the_views_modules_are_served(client: TestClient) -> None:
+    answer = client.get("/static/view/data.js")
+    assert answer.status_code == 200
+    assert "javascript" in answer.headers["content-type"]
+
+
+def test_info(client: TestClient) -> None:
+    found = client.get("/api/info").json()
+    (model,) = found["models"]
+    assert (model["name"], model["source"], model["target"], model["engine"]) == ("small", "en", "es", "torch")
+    assert model["layers"] == {"encoder": 1, "decoder": 1}
+    assert found["limits"] == {"characters": 5000, "texts": 100, "alternatives": 5, "masks": 5000}
+    assert found["key_required"] is False
+
+
+def test_a_look_is_the_same_as_in_python(client: TestClient, models: Models) -> None:
+    model = models.by_direction["en", "es"].model
+    found = look(model, SENTENCE["text"])
+    assert client.post("/api/look", json=SENTENCE).json() == found.to_dict()
+    assert client.post("/api/look", json=SENTENCE | {"packed": True}).json() == json.loads(json.dumps(found.to_page()))
+    given = client.post("/api/look", json=SENTENCE | {"translation": "el pan"}).json()
+    assert given == look(model, SENTENCE["text"], "el pan").to_dict()
+
+
+def test_steps_of_one_head(client: TestClient, models: Models) -> None:
+    asked = SENTENCE | {"kind": "cross", "layer": 0, "head": 1}
+    found = client.post("/api/steps", json=asked).json()
+    vectors = look(models.by_direction["en", "es"].model, SENTENCE["text"]).vectors
+    expected = next(v for v in vectors if v.kind == "cross")
+    assert found == json.loads(json.dumps(expected.to_dict(1)))
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "word"),
+    [
+        ("/api/look", {"text": ""}, "missing text"),
+        ("/api/look", {"text": " "}, "no text"),
+        ("/api/look", {"text": "the man " * 500}, "tokens"),
+        ("/api/look", {"text": "x" * 5001}, "5000"),
+        ("/api/look", {"target": "en"}, "one model"),
+        ("/api/look", {"target": "xx"}, "xx"),
+        ("/api/steps", {"kind": "cross", "layer": 9}, "layer 9"),
+        ("/api/steps", {"kind": "cross", "head": 9}, "head 9"),
+        ("/api/steps", {"kind": "none"}, "kind"),
+        ("/api/explain", {"masks": 10**9}, "masks"),
+        ("/api/explain", {"text": " "}, "no text"),
+        ("/api/explain", {"by": "letters"}, "by"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_a_400(client: TestClient, path: str, change: dict[str, Any], word: str) -> None:
+    answer = client.post(path, json=SENTENCE | change)
+    assert answer.status_code == 400
+    assert word in answer.json()["error"]
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for one in text.strip().split("\n\n"):
+        name, data = one.split("\n")
+        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def test_an_explanation_comes_as_it_gets_clearer(client: TestClient) -> None:
+    answer = client.post("/api/explain", json=SENTENCE | {"masks": 200})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = events(answer.text)
+    assert [name for name, _ in found] == ["step"] * (len(found) - 1) + ["end"]
+    assert len(found) >= 3
+    last = found[-2][1]
+    assert (last["masks"], last["done"]) == (200, True)
+    assert last["places"] == ["the", "man", "eats", "the", "bread"]
+    assert last["output"] == "el hombre come el pan"
+    values = np.array([row["values"] for row in last["rows"]])
+    assert values[1].argmax() == 1  # hombre, by man
+
+
+def test_a_fault_in_the_middle_of_a_stream_ends_it_with_an_error(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.explain import why_steps
+
+    def breaking(*args: Any, **options: Any) -> Any:
+        yield next(why_steps(*args, **options))
+        raise ValueError("the secret text")
+
+    monkeypatch.setattr("regard.explain.translation.why_steps", breaking)
+    found = events(client.post("/api/explain", json=SENTENCE).text)
+    assert [name for name, _ in found] == ["step", "error"]
+    assert "secret" not in found[-1][1]["error"]
+
+
+def test_text_and_markup_in_errors_and_looks_is_data(client: TestClient) -> None:
+    """Fault 21: what looks like a tag is never more than a JSON string."""
+    text = "<script>alert(1)</script>"
+    answer = client.post("/api/look", json=SENTENCE | {"translation": text})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["target"] == text
+    answer = client.post("/translate", json={"q": "x", "source": text[:20], "target": "es"})
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_cors_by_option(start: Start) -> None:
+    origin = {"origin": "https://example.org"}
+    assert "access-control-allow-origin" not in start().get("/languages", headers=origin).headers
+    client = start(cors=("https://example.org",), requests=1)
+    assert client.get("/languages", headers=origin).headers["access-control-allow-origin"] == "https://example.org"
+    assert (
+        "access-control-allow-origin" not in client.get("/languages", headers={"origin": "https://other.org"}).headers
+    )
+    preflight = client.options("/translate", headers=origin | {"access-control-request-method": "POST"})
+    assert preflight.status_code == 200
+    error = client.post("/translate", headers=origin)
+    assert (error.status_code, error.headers["access-control-allow-origin"]) == (400, "https://example.org")
