@@ -196,8 +196,20 @@ class TestPage:
         names = re.findall(r"^const (\w+)_js = \(\(\) => \{$", script, re.MULTILINE)
         assert len(names) == len(set(names))
         views = {"alignment", "grid", "heads", "nextword", "norms", "positions", "roles", "steps"}
-        assert views | {"look", "data", "dom", "heat", "shared", "strip"} == set(names)
+        parts = {"attend", "board", "data", "dom", "heat", "lines", "look", "shared", "strip"}
+        assert views | parts == set(names)
         assert names[-1] == "look"
+
+    def test_every_name_that_a_module_imports_is_there_and_used(self) -> None:
+        folder = Path(page.__file__).with_name("page")
+        texts = {p.name: p.read_text(encoding="utf-8") for p in folder.glob("*.js")}
+        exports = {name: set(re.findall(r"^export .*?(?:function|const) (\w+)", t, re.M)) for name, t in texts.items()}
+        for name, text in texts.items():
+            for imported, module in re.findall(r'^import \{ (.+) \} from "regard/(\w+\.js)";$', text, re.M):
+                for one in imported.split(", "):
+                    theirs, _, mine = one.partition(" as ")
+                    assert theirs in exports[module], f"{name}: {module} has no {theirs}"
+                    assert len(re.findall(rf"\b{mine or theirs}\b", text)) > 1, f"{name} does not use {one}"
 
     def test_an_odd_import_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(page, "part", lambda name: 'import * as all from "regard/dom.js";\n')

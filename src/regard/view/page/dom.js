@@ -12,7 +12,15 @@ function fill(element, attributes, children) {
 
 export const el = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
 
-export const svg = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
+export function svg(name, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, name), attributes, children);
+}
+
+// A paragraph of one of the views' sorts: lead, small, note, hint, over, read.
+export const para = (sort, ...parts) => el("p", { class: `r-${sort}` }, ...parts);
+
+// What is said of a choice as it is made: a live paragraph.
+export const live = (sort) => el("p", { class: `r-${sort}`, "aria-live": "polite" });
 
 export function button(text, attributes, onClick) {
   const made = el("button", { type: "button", ...attributes }, text);

@@ -1,35 +1,31 @@
 // Grid: every head of every layer as a small picture; one of them enlarges to a heat map with its words.
 // Data: axes, attention (any kinds), clearest. options.open(view): shows another view of the page, if there is one.
-import { attention, KINDS, kindsOf, split } from "regard/data.js";
-import { button, caption, choice, colour, el, number, onTheme, range, rove, say, view } from "regard/dom.js";
+import { attention, KINDS } from "regard/data.js";
+import { button, caption, colour, el, number, onTheme, para, range, rove, say, view } from "regard/dom.js";
 import { heat } from "regard/heat.js";
-import { shared } from "regard/shared.js";
+import { kindOf, shared, unitsOf } from "regard/shared.js";
 
 const LARGEST = 72; // pixels of a small picture's side; larger matrices show the strongest of each block
 
 export const mount = view((root, data, options) => {
   const state = options.shared || shared(data);
-  const units = choice("Units", [[true, "Words"], [false, "Subwords"]], state.values.words, (words) => state.set({ words }));
-  const kindOf = choice("Kind of attention", kindsOf(data).map((kind) => [kind, KINDS[kind].name]), state.values.kind, (kind) => state.set({ kind }));
-  const lead = el("p", { class: "r-lead" });
+  const [units, kinds] = [unitsOf(data, state), kindOf(data, state)];
+  const lead = para("lead");
   const grid = el("div", { class: "r-grid" });
   const title = el("h3");
   const place = el("div");
   const dialog = el("dialog", { class: "r-dialog r-view", "aria-label": "One head" });
-  const close = button("Close", { class: "r-quiet" }, () => dialog.close());
-  const lines = button("Its lines", { class: "r-quiet" }, () => {
+  const quiet = (text, name, onClick) => button(text, { class: "r-quiet", "aria-label": name }, onClick);
+  const lines = quiet("Its lines", null, () => {
     state.set({ layer: large[0], heads: new Set([large[1]]) });
     dialog.close();
     options.open("heads");
   });
-  const [before, after] = [["‹", -1, "Head before"], ["›", 1, "Head after"]].map(([text, step, name]) =>
-    button(text, { class: "r-quiet", "aria-label": name }, () => enlarge(step)));
-  dialog.append(el("div", { class: "r-dialog-top" }, title, before, after, ...(options.open ? [lines] : []), close), place);
-  root.append(
-    lead,
-    el("div", { class: "r-controls" }, kindOf.element, ...(split(data) ? [units.element] : [])),
-    grid, caption(), dialog,
-  );
+  lines.hidden = !options.open;
+  dialog.append(el("div", { class: "r-dialog-top" }, title,
+    quiet("‹", "Head before", () => enlarge(-1)), quiet("›", "Head after", () => enlarge(1)),
+    lines, quiet("Close", null, () => dialog.close())), place);
+  root.append(lead, el("div", { class: "r-controls" }, kinds.element, units.element), grid, caption(), dialog);
   let seen = null;
   let large = [0, 0];
   let map = null;
@@ -37,21 +33,24 @@ export const mount = view((root, data, options) => {
   function draw() {
     const { kind, words } = state.values;
     seen = attention(data, kind, words);
-    kindOf.set(kind);
+    kinds.set(kind);
     units.set(words);
     say(lead, `${KINDS[kind].lead} Rows look, columns are looked at; choose a head to enlarge it.`);
-    grid.replaceChildren(...range(seen.layers).map((layer) => {
-      const cells = range(seen.heads).map((head) => {
-        const item = button("", { class: "r-thumb", "aria-label": `Layer ${layer + 1}, head ${head + 1}`, tabindex: layer || head ? -1 : 0 }, () => {
-          large = [layer, head];
-          enlarge(0);
-        });
-        item.append(thumbnail(seen.matrix(layer, head)), el("span", {}, String(head + 1)));
-        return item;
-      });
-      return el("div", { class: "r-layer" }, el("p", {}, `Layer ${layer + 1}`), el("div", { class: "r-cells" }, ...cells));
-    }));
     grid.style.setProperty("--heads", String(Math.min(8, seen.heads)));
+    grid.replaceChildren(...range(seen.layers).map((layer) => {
+      const cells = el("div", { class: "r-cells" }, ...range(seen.heads).map((head) => small(layer, head)));
+      return el("div", { class: "r-layer" }, el("p", {}, `Layer ${layer + 1}`), cells);
+    }));
+  }
+
+  function small(layer, head) {
+    const name = { "aria-label": `Layer ${layer + 1}, head ${head + 1}`, tabindex: layer || head ? -1 : 0 };
+    const made = button("", { class: "r-thumb", ...name }, () => {
+      large = [layer, head];
+      enlarge(0);
+    });
+    made.append(thumbnail(seen.matrix(layer, head)), el("span", {}, String(head + 1)));
+    return made;
   }
 
   function thumbnail({ values, height, width }) {
@@ -72,8 +71,10 @@ export const mount = view((root, data, options) => {
     return canvas;
   }
 
+  // The large picture of the chosen head, or of one so many further on.
   function enlarge(step) {
-    const at = (large[0] * seen.heads + large[1] + step + seen.layers * seen.heads) % (seen.layers * seen.heads);
+    const all = seen.layers * seen.heads;
+    const at = (large[0] * seen.heads + large[1] + step + all) % all;
     large = [Math.floor(at / seen.heads), at % seen.heads];
     say(title, `Layer ${large[0] + 1}, head ${large[1] + 1}`, el("small", {}, ` ${KINDS[state.values.kind].name}`));
     if (!dialog.open) dialog.showModal();

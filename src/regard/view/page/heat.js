@@ -13,10 +13,12 @@ export function heat(root, { label, describe, hint, signed = false, named = true
   const ring = el("div", { class: "r-heat-ring", hidden: true });
   const cells = el("div", { class: "r-heat-cells" }, canvas, el("div", { class: "r-heat-gaps" }), ring);
   const body = el("div", { class: "r-heat-body" }, columnLabels, rowLabels, cells);
-  const scroll = el("div", { class: "r-heat", tabindex: 0, role: "application", "aria-label": `${label} Arrow keys move from cell to cell.` }, body);
+  const said = { role: "application", "aria-label": `${label} Arrow keys move from cell to cell.` };
+  const scroll = el("div", { class: "r-heat", tabindex: 0, ...said }, body);
   const read = el("p", { class: "r-read", "aria-live": "polite" });
   const zoom = button("", { class: "r-quiet" }, () => { zoomed = !zoomed; lay(); });
-  const scale = el("p", { class: "r-scale", "aria-hidden": "true" }, signed ? "−" : "0", el("span", { class: signed ? "signed" : "" }), signed ? "+" : "1");
+  const [low, high] = signed ? ["−", "+"] : ["0", "1"];
+  const scale = el("p", { class: "r-scale", "aria-hidden": "true" }, low, el("span", { class: signed ? "signed" : "" }), high);
   root.append(scroll, el("div", { class: "r-under" }, read, zoom, scale));
   const ruler = el("canvas").getContext("2d");
   let shown = null;
@@ -49,7 +51,8 @@ export function heat(root, { label, describe, hint, signed = false, named = true
     zoom.hidden = legible || !named;
     zoom.textContent = zoomed ? "Show it whole" : "Make it legible";
     const labels = legible || (named && zoomed);
-    const whole = leaning ? Math.floor((room - last) / width) : legible ? Math.floor(room / width) : (scroll.clientWidth - 4) / width;
+    const tight = legible ? Math.floor(room / width) : (scroll.clientWidth - 4) / width;
+    const whole = leaning ? Math.floor((room - last) / width) : tight;
     size = Math.min(LARGEST, labels && !legible ? LEGIBLE + 3 : whole);
     const top = !labels ? 0 : leaning ? Math.ceil(across * 0.71) + 16 : Math.ceil(across) + 10;
     body.className = `r-heat-body ${labels ? (leaning ? "leaning" : "upright") : "bare"}`;
@@ -118,7 +121,10 @@ export function heat(root, { label, describe, hint, signed = false, named = true
     if (event.key === "Escape" && cell) choose(null);
     else if (!step) return;
     else if (!cell) choose([0, 0], true);
-    else choose([clamp(cell[0] + step[0], 0, shown.matrix.height - 1), clamp(cell[1] + step[1], 0, shown.matrix.width - 1)], true);
+    else {
+      const { height, width } = shown.matrix;
+      choose([clamp(cell[0] + step[0], 0, height - 1), clamp(cell[1] + step[1], 0, width - 1)], true);
+    }
     event.preventDefault();
     event.stopPropagation();
   });

@@ -30,8 +30,9 @@ export async function start(page) {
   const panels = {};
   const tabs = {};
   for (const name of names) {
-    tabs[name] = button(VIEWS[name][0], { role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}` }, () => open(name));
-    panels[name] = el("section", { class: "panel", role: "tabpanel", id: `panel-${name}`, "aria-labelledby": `tab-${name}`, hidden: true });
+    const [tab, panel] = [`tab-${name}`, `panel-${name}`];
+    tabs[name] = button(VIEWS[name][0], { role: "tab", id: tab, "aria-controls": panel }, () => open(name));
+    panels[name] = el("section", { class: "panel", role: "tabpanel", id: panel, "aria-labelledby": tab, hidden: true });
     list.append(tabs[name]);
   }
   const mounted = new Set();
@@ -76,7 +77,8 @@ function describe(page, data) {
     const language = data.languages[i];
     if (!/^[a-z]{2,3}(-\w+)*$/i.test(language)) return;
     page.querySelector(`[data-text=${side}]`).lang = language;
-    page.querySelector(`[data-name=${side}]`).textContent = new Intl.DisplayNames("en", { type: "language" }).of(language);
+    const name = new Intl.DisplayNames("en", { type: "language" }).of(language);
+    page.querySelector(`[data-name=${side}]`).textContent = name;
   });
   const every = Object.values(data.axes).flatMap((axis) => axis.tokens);
   const key = ["⏎ is the end of a text, ▸ the start of the output."];

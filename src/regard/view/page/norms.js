@@ -1,17 +1,18 @@
 // Norms: what layer normalisation does to one token's vector, beside what batch normalisation would do.
-// Data: axes; norms {parts: [{label, side, eps, x: T x D, gain, bias}], note}, unpacked.
+// Data: axes, languages; norms {parts: [{label, side, eps, x: T x D, gain, bias}], note}, unpacked.
 import { part } from "regard/data.js";
-import { el, number, onTheme, range, say, select, slider, tokens, view } from "regard/dom.js";
+import { el, live, number, onTheme, para, range, say, select, slider, tokens, view } from "regard/dom.js";
 import { bars, largest, strip } from "regard/strip.js";
 
 const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-const variance = (values) => {
+
+function variance(values) {
   const middle = mean(values);
   return mean(values.map((x) => (x - middle) ** 2));
-};
+}
 
-// One row through layer norm and, among the first `count` rows, through batch norm.
-export function normalise({ x, gain, bias, eps }, token, count) {
+// One row through layer norm and, among the first `count` rows (itself always one of them), through batch norm.
+function normalise({ x, gain, bias, eps }, token, count) {
   const { values, width } = part(x);
   const rowOf = (i) => Array.from(values.subarray(i * width, (i + 1) * width));
   const mine = rowOf(token);
@@ -19,74 +20,91 @@ export function normalise({ x, gain, bias, eps }, token, count) {
   const centred = mine.map((v) => v - middle);
   const normed = centred.map((v) => v / spread);
   const output = normed.map((v, d) => v * gain.values[d] + bias.values[d]);
-  const batch = [...new Set([token, ...range(count)])].slice(0, Math.max(1, count)).map(rowOf);
+  const batch = batchOf(token, count).map(rowOf);
   const batched = mine.map((v, d) => {
-    const column = batch.map((r) => r[d]);
+    const column = batch.map((row) => row[d]);
     return (v - mean(column)) / Math.sqrt(variance(column) + eps);
   });
   return { mine, middle, spread, centred, normed, output, batched };
 }
 
+const batchOf = (token, count) => [...new Set([token, ...range(count)])].slice(0, count);
+
 export const mount = view((root, data) => {
   const { parts, note } = data.norms;
-  const lead = el("p", { class: "r-lead" }, "Layer norm takes one piece's vector, subtracts its mean and divides by its spread. Batch norm does so across pieces, one number of the vector at a time.");
-  root.append(lead, el("p", { class: "r-note" }, note || ""));
+  root.append(
+    para("lead", "Layer norm takes one piece's vector, subtracts its mean and divides by its spread. Batch norm does so "
+      + "across pieces, one number of the vector at a time."),
+    para("note", note || ""));
   if (!parts.length) return () => {};
-  let which = 0;
-  let token = 0;
-  let count = 0;
+  let [which, token, count] = [0, 0, 0];
   const place = select("Norm", parts.map((p, i) => [i, p.label]), which, (value) => { which = value; change(); });
-  const picking = el("div");
-  const layer = el("section");
-  const batch = el("section");
-  const many = el("div");
-  const strips = el("div", { class: "r-strips" });
-  const told = el("p", { class: "r-read", "aria-live": "polite" });
-  layer.append(el("h3", {}, "Layer norm"), el("p", { class: "r-small" }, "Over the numbers of this one piece; the others do not matter."), strips);
-  const column = el("div", { class: "r-strips" });
-  batch.append(el("h3", {}, "Batch norm, in its place"), el("p", { class: "r-small" }, "Over all pieces of the batch, for each number by itself: leave some out, and the result is another."), many, column);
-  const whole = el("div", { class: "r-whole" });
-  batch.append(el("p", { class: "r-small" }, "All pieces downwards, their numbers across: layer norm works along the row, batch norm down each column."), whole);
-  root.append(el("div", { class: "r-controls" }, place.element), picking, told, el("div", { class: "r-two" }, layer, batch));
+  const [picking, many, whole] = [el("div"), el("div"), el("div", { class: "r-whole" })];
+  const [layer, batch] = [el("div", { class: "r-strips" }), el("div", { class: "r-strips" })];
+  const told = live("read");
+  root.append(
+    el("div", { class: "r-controls" }, place.element), picking, told,
+    el("div", { class: "r-two" },
+      el("section", {}, el("h3", {}, "Layer norm"),
+        para("small", "Over the numbers of this one piece; the others do not matter."), layer),
+      el("section", {}, el("h3", {}, "Batch norm, in its place"),
+        para("small", "Over all pieces of the batch, for each number by itself: leave some out, and the result is another."),
+        many, batch,
+        para("small", "All pieces downwards, their numbers across: layer norm works along the row, batch norm down each "
+          + "column."), whole)));
+
+  const side = () => parts[which].side;
+  const names = () => data.axes[side()].labels;
 
   function change() {
-    const names = data.axes[parts[which].side].labels;
-    token = Math.min(token, names.length - 1);
-    count = names.length;
-    const picked = tokens("Piece", names, { lang: data.languages[parts[which].side === "source" ? 0 : 1] || "" }, (i) => { token = i; picked.set(i); draw(); });
+    token = Math.min(token, names().length - 1);
+    count = names().length;
+    const language = data.languages[side() === "source" ? 0 : 1] || "";
+    const picked = tokens("Piece", names(), { lang: language }, (i) => {
+      token = i;
+      picked.set(i);
+      draw();
+    });
     picked.set(token);
     picking.replaceChildren(picked.element);
-    const size = slider("Pieces in the batch", { least: 1, most: names.length, step: 1, value: count, shown: (n) => number(n, 0) }, (n) => { count = n; draw(); });
-    many.replaceChildren(size.element);
+    const bounds = { least: 1, most: count, step: 1, value: count, shown: (n) => number(n, 0) };
+    many.replaceChildren(slider("Pieces in the batch", bounds, (n) => { count = n; draw(); }).element);
     draw();
+  }
+
+  function figure(title, values, most) {
+    const about = ` mean ${number(mean(values))}, spread ${number(Math.sqrt(variance(values)))}`;
+    const first = values.slice(0, 4).map((v) => number(v)).join(", ");
+    return el("figure", {}, el("figcaption", {}, el("b", {}, title), about), bars(values, most, `${title}: ${first}, …`));
   }
 
   function draw() {
     const seen = normalise(parts[which], token, count);
-    const name = data.axes[parts[which].side].labels[token];
-    const row = (title, values, most) => el("figure", {},
-      el("figcaption", {}, el("b", {}, title), ` mean ${number(mean(values))}, spread ${number(Math.sqrt(variance(values)))}`),
-      bars(values, most, `${title}: ${values.slice(0, 4).map((v) => number(v)).join(", ")}, …`));
-    const high = Math.max(largest(seen.normed), largest(seen.batched), 3);
-    strips.replaceChildren(
-      row("x", seen.mine, largest(seen.mine)),
-      row("x − mean", seen.centred, largest(seen.centred)),
-      row("÷ spread", seen.normed, high),
-      row("× gain + bias", seen.output, Math.max(high, largest(seen.output))));
-    column.replaceChildren(
-      row("x", seen.mine, largest(seen.mine)),
-      row("each number − its mean, ÷ its spread", seen.batched, high));
+    const high = Math.max(3, largest(seen.normed), largest(seen.batched));
+    layer.replaceChildren(
+      figure("x", seen.mine, largest(seen.mine)),
+      figure("x − mean", seen.centred, largest(seen.centred)),
+      figure("÷ spread", seen.normed, high),
+      figure("× gain + bias", seen.output, Math.max(high, largest(seen.output))));
+    batch.replaceChildren(
+      figure("x", seen.mine, largest(seen.mine)),
+      figure("each number − its mean, ÷ its spread", seen.batched, high));
     const { values, height, width } = part(parts[which].x);
-    const rows = range(height).map((i) => {
-      const line = strip(root, values.subarray(i * width, (i + 1) * width), largest(values), "");
-      line.removeAttribute("role");
-      line.removeAttribute("aria-label");
-      line.className = `${i === token ? "on" : ""} ${i === token || i < count ? "" : "out"}`;
+    const inside = new Set(batchOf(token, count));
+    const most = largest(values);
+    whole.replaceChildren(...range(height).map((i) => {
+      const line = strip(root, values.subarray(i * width, (i + 1) * width), most);
+      line.className = `${i === token ? "on" : ""} ${inside.has(i) ? "" : "out"}`;
       return line;
-    });
-    whole.replaceChildren(...rows);
-    say(told, [name], ": mean ", [number(seen.middle, 3)], ", spread ", [number(seen.spread, 3)], `; its first number ${number(seen.mine[0], 3)} becomes `,
-      [number(seen.normed[0], 3)], ", with gain and bias ", [number(seen.output[0], 3)], `; by batch norm over ${count} ${count > 1 ? "pieces" : "piece"} `, [number(seen.batched[0], 3)]);
+    }));
+    tell(seen);
+  }
+
+  function tell({ mine, middle, spread, normed, output, batched }) {
+    const three = (x) => [number(x, 3)];
+    say(told, [names()[token]], ": mean ", three(middle), ", spread ", three(spread),
+      `; its first number ${number(mine[0], 3)} becomes `, three(normed[0]), ", with gain and bias ", three(output[0]),
+      `; by batch norm over ${count} ${count > 1 ? "pieces" : "piece"} `, three(batched[0]));
   }
 
   change();

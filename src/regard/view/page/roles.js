@@ -1,81 +1,97 @@
 // Roles: which heads find who, did what, to whom, and what "it" is, on sentences whose grammar is known.
-// Data: roles {sentences, relations: [{kind, name, seen, base, best, example, heads: [{layer, head, hits}]}]} or {needs}.
-// options.open(view) and options.shared, if there are any, show a head in the other views.
+// Data: roles {sentences, languages, relations: [{kind, name, seen, base, best, example, heads}]} or {needs: why not};
+// heads: [{layer, head, hits}]. options.open(view) and options.shared, if there are any, show a head in another view.
 import { KINDS } from "regard/data.js";
-import { button, caption, choice, el, number, say, view } from "regard/dom.js";
+import { button, caption, choice, el, live, number, para, say, view } from "regard/dom.js";
 
 const percent = (share) => `${number(100 * share, 0)} %`;
+const distance = (offset) => (offset ? `${Math.abs(offset)} ${offset < 0 ? "before" : "after"}` : "the same place");
+const headName = (layer, head) => `layer ${layer + 1}, head ${head + 1}`;
 
 export const mount = view((root, data, options) => {
   const { needs, relations = [], sentences, languages } = data.roles;
   if (needs) {
-    root.append(el("p", { class: "r-lead" }, needs));
+    root.append(para("lead", needs));
     return () => {};
   }
   const kinds = Object.keys(KINDS).filter((kind) => relations.some((r) => r.kind === kind));
   let kind = kinds.includes("encoder") ? "encoder" : kinds[0];
-  const kindOf = choice("Kind of attention", kinds.map((name) => [name, KINDS[name].name]), kind, (value) => { kind = value; draw(); });
+  const kindNames = kinds.map((name) => [name, KINDS[name].name]);
+  const kindOf = choice("Kind of attention", kindNames, kind, (value) => { kind = value; draw(); });
   const found = el("ul", { class: "r-found" });
   const table = el("div", { class: "r-board" });
-  const told = el("p", { class: "r-read", "aria-live": "polite" });
-  const example = el("p", { class: "r-example" });
+  const told = live("read");
+  const example = para("example");
   root.append(
-    el("p", { class: "r-lead" }, `In how many of ${sentences} sentences of the embedded corpus, whose grammar is known, a head's strongest weight goes from one word to another. The last row is what a fixed distance reaches (“always the word before”), which takes no understanding: a head that stays below it found no role.`),
+    para("lead", `In how many of ${sentences} sentences of the embedded corpus, whose grammar is known, a head's strongest `
+      + "weight goes from one word to another. The last row is what a fixed distance reaches (“always the word before”), "
+      + "which takes no understanding: a head that stays below it found no role."),
     el("div", { class: "r-controls" }, kindOf.element),
     el("div", { class: "r-beside" }, table, el("div", {}, told, example, found)),
-    caption(),
-  );
+    caption());
 
   function draw() {
     kindOf.set(kind);
     kindOf.element.hidden = kinds.length < 2;
     const mine = relations.filter((r) => r.kind === kind);
-    const rows = mine[0].heads.map(({ layer, head }, n) => el("tr", {},
-      el("th", { scope: "row" }, nameOf(layer, head)),
-      ...mine.map((relation) => cell(relation, relation.heads[n].hits / relation.seen, `layer ${layer + 1}, head ${head + 1}`, relation.heads[n].hits))));
-    const base = el("tr", { class: "base" }, el("th", { scope: "row" }, "fixed distance"),
-      ...mine.map((r) => cell(r, r.base.share, `always ${distance(r.base.offset)}`, Math.round(r.base.share * r.seen))));
-    const seen = el("tr", { class: "base" }, el("th", { scope: "row" }, "times seen"), ...mine.map((r) => el("td", {}, String(r.seen))));
+    const line = (name, cells, sort = "") => el("tr", { class: sort }, el("th", { scope: "row" }, name), ...cells);
+    const rows = mine[0].heads.map(({ layer, head }, n) =>
+      line(linkOf(layer, head), mine.map((r) => cell(r, r.heads[n].hits, headName(layer, head)))));
+    const base = mine.map((r) => cell(r, Math.round(r.base.share * r.seen), `always ${distance(r.base.offset)}`));
+    const titles = ["head", ...mine.map((r) => r.name)].map((text) => el("th", { scope: "col" }, text));
     table.replaceChildren(el("table", { class: "r-table r-roles" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "head"), ...mine.map((r) => el("th", { scope: "col" }, r.name)))),
-      el("tbody", {}, ...rows), el("tfoot", {}, base, seen)));
+      el("thead", {}, el("tr", {}, ...titles)),
+      el("tbody", {}, ...rows),
+      el("tfoot", {}, line("fixed distance", base), line("times seen", mine.map((r) => el("td", {}, String(r.seen)))))));
+    table.querySelector("td").tabIndex = 0;
     say(told, "Point at a number, or tap it, for what it counts.");
     show(mine[0]);
-    found.replaceChildren(...mine.filter((r) => r.best && r.best.share > r.base.share).map((r) => el("li", {},
-      el("b", {}, r.name), `: layer ${r.best.place[1] + 1}, head ${r.best.place[2] + 1} finds it in ${percent(r.best.share)} of sentences that it was not chosen on; a fixed distance in ${percent(r.base.share)}.`)));
-    if (!found.children.length) found.append(el("li", {}, "No head of this kind beats a fixed distance."));
+    const better = mine.filter((r) => r.best && r.best.share > r.base.share);
+    found.replaceChildren(...better.map((r) => el("li", {}, el("b", {}, r.name),
+      `: ${headName(r.best.place[1], r.best.place[2])} finds it in ${percent(r.best.share)} of sentences that it was not `
+      + `chosen on; a fixed distance in ${percent(r.base.share)}.`)));
+    if (!better.length) found.append(el("li", {}, "No head of this kind beats a fixed distance."));
   }
 
-  const distance = (offset) => (offset ? `${Math.abs(offset)} ${offset < 0 ? "before" : "after"}` : "the same place");
-
-  function nameOf(layer, head) {
+  // A head's name, which shows its lines where the page can.
+  function linkOf(layer, head) {
     const text = `${layer + 1} · ${head + 1}`;
     if (!options.open || !options.shared || !data.attention?.[kind]) return text;
-    return button(text, { class: "r-quiet", "aria-label": `Layer ${layer + 1}, head ${head + 1}: show its lines` }, () => {
+    return button(text, { class: "r-quiet", "aria-label": `${headName(layer, head)}: show its lines` }, () => {
       options.shared.set({ kind, layer, heads: new Set([head]) });
       options.open("heads");
     });
   }
 
-  function cell(relation, share, who, hits) {
-    const above = share > relation.base.share;
-    const td = el("td", { class: above ? "above" : "", tabindex: -1 }, number(100 * share, 0));
-    td.style.setProperty("--w", share.toFixed(3));
+  function cell(relation, hits, who) {
+    const { name, seen, base } = relation;
+    const share = hits / seen;
+    const made = el("td", { class: share > base.share ? "above" : "", tabindex: -1 }, number(100 * share, 0));
+    made.style.setProperty("--w", share.toFixed(3));
     const tell = () => {
-      say(told, [relation.name], `, ${who}: `, [`${hits} of ${relation.seen}`], ` times (${percent(share)}); a fixed distance, ${distance(relation.base.offset)}: ${percent(relation.base.share)}`);
+      say(told, [name], `, ${who}: `, [`${hits} of ${seen}`],
+        ` times (${percent(share)}); a fixed distance, ${distance(base.offset)}: ${percent(base.share)}`);
       show(relation);
     };
-    td.addEventListener("pointerenter", tell);
-    td.addEventListener("click", tell);
-    td.addEventListener("focus", tell);
-    return td;
+    for (const event of ["pointerenter", "click", "focus"]) made.addEventListener(event, tell);
+    return made;
   }
 
   // A sentence that shows the relation, both words marked.
   function show({ kind: where, example: { source, target, from, to } }) {
-    const words = (list, marks, lang) => el("span", { lang, class: "r-words" }, ...list.flatMap((word, i) => [i ? " " : "", i in marks ? el("mark", { class: marks[i] }, word) : word]));
-    const first = where === "encoder" ? words(source, { [from]: "from", [to]: "to" }, languages[0]) : words(target, where === "cross" ? { [from]: "from" } : { [from]: "from", [to]: "to" }, languages[1]);
-    example.replaceChildren(el("small", {}, "for example "), first, ...(where === "cross" ? [el("small", {}, " over "), words(source, { [to]: "to" }, languages[0])] : []));
+    const words = (list, marks, lang) => el("span", { lang }, ...list.flatMap((word, i) => [
+      i ? " " : "", i in marks ? el("mark", { class: marks[i] }, word) : word,
+    ]));
+    const both = { [from]: "from", [to]: "to" };
+    const across = () => [
+      words(target, { [from]: "from" }, languages[1]), el("small", {}, " over "), words(source, { [to]: "to" }, languages[0]),
+    ];
+    const shown = {
+      encoder: () => [words(source, both, languages[0])],
+      decoder: () => [words(target, both, languages[1])],
+      cross: across,
+    }[where]();
+    example.replaceChildren(el("small", {}, "for example "), ...shown);
   }
 
   table.addEventListener("keydown", (event) => {
@@ -87,6 +103,5 @@ export const mount = view((root, data, options) => {
     rows[rows.indexOf(here.parentNode) + step[0]]?.cells[here.cellIndex + step[1]]?.focus();
   });
   draw();
-  table.querySelector("td").tabIndex = 0;
   return () => {};
 });
