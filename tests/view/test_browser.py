@@ -340,6 +340,8 @@ def test_the_table_of_roles_is_pythons(html: str, table: Roles, opened: Opener) 
         for row, place in zip(panel.locator("tbody tr").all(), table.of(kind), strict=True):
             found = [float(text) for text in row.locator("td").all_inner_texts()]
             assert found == [pytest.approx(100 * table.share(r, place), abs=0.501) for r in relations]
+        coloured = panel.locator("td.above").count()
+        assert coloured == sum(table.above(r, place) for r in relations for place in table.of(kind))
         base = [float(text) for text in panel.locator("tfoot tr").nth(0).locator("td").all_inner_texts()]
         assert base == [pytest.approx(100 * table.base(r)[1], abs=0.501) for r in relations]
     panel.get_by_role("button", name="Input–Input").click()

@@ -13,7 +13,7 @@ from regard.text import Tokenizer
 from regard.view import roles as module
 from regard.view.heads import spans
 from regard.view.record import Record, Trace
-from regard.view.relations import RELATIONS, related
+from regard.view.relations import ADJECTIVE, RELATIONS, related
 from regard.view.roles import missing, roles
 from tests.view.conftest import transformer
 
@@ -101,19 +101,31 @@ def test_a_head_that_was_made_to_find_a_role_is_found(model: Model, monkeypatch:
     assert set(shares.values()) == {0.0}
     assert found.best(RELATIONS[0]) == (("encoder", 1, 2), 1.0)
     assert found.best(RELATIONS[1]) is None
+    assert [(r, p) for r in found.relations for p in found.places if found.above(r, p)] == [hit]
 
 
-def test_the_fixed_distance_is_the_commonest(model: Model) -> None:
+def test_the_fixed_rule_is_the_best_one(model: Model) -> None:
     found = roles(model, SENTENCES)
     relation = RELATIONS[1]
     offsets = [role.patient - role.action for s in SENTENCES for role in s.roles if role.patient is not None]
-    offset, share = found.base(relation)
-    assert share == max(offsets.count(o) for o in offsets) / len(offsets)
-    assert offsets.count(offset) / len(offsets) == share
+    best = max(offsets, key=offsets.count)
+    assert best > 0
+    assert found.base(relation) == (f"{best} after", offsets.count(best) / len(offsets))
+    pronouns = [s.pronoun for s in SENTENCES if s.pronoun is not None]
+    first = sum(p.antecedent < p.other for p in pronouns)
+    assert found.base(ADJECTIVE)[0] in ("the first noun", "the second noun")
+    assert found.base(ADJECTIVE)[1] == max(first, len(pronouns) - first) / len(pronouns)
     assert found.seen(relation) == len(offsets)
     assert found.sentences == len(SENTENCES)
     for place in found.of("encoder"):
         assert 0 <= found.share(relation, place) <= 1
+
+
+def test_what_chance_would_do_is_not_clearly_above() -> None:
+    assert not module._clearly(60, 100, 0.5)
+    assert not module._clearly(65, 100, 0.5)  # three standard errors are 15
+    assert module._clearly(66, 100, 0.5)
+    assert module._clearly(1, 100, 0.0)
 
 
 def test_batches_change_nothing(model: Model) -> None:
@@ -126,7 +138,7 @@ def test_the_table_is_printed_and_drawn(model: Model) -> None:
     said = found.text()
     for relation in found.relations:
         assert relation.name in said
-    assert "fixed distance" in said
+    assert "fixed rule" in said
     assert "not an explanation" in said
     assert found.svg().count("<g>") == 6 * (2 * 4 + 1)
     numbers = found.numbers()["relations"][0]

@@ -15,11 +15,6 @@ class Relation:
     kind: str  # encoder, decoder or cross
     name: str
 
-    @property
-    def needs(self) -> str:
-        """Whose words it is about."""
-        return "source" if self.kind == "encoder" else "target"
-
 
 VERB_WHO = Relation("encoder", "verb → who")
 VERB_WHOM = Relation("encoder", "verb → to whom")
@@ -66,6 +61,15 @@ def related(sentence: Sentence) -> Iterator[tuple[Relation, int, int]]:
         noun = _translated(source[it.antecedent], target)
         if noun is not None:
             yield DECODER_ADJECTIVE, it.target_adjective, noun
+
+
+def rules(relation: Relation, sentence: Sentence, start: int, end: int) -> Iterator[str]:
+    """What finds the word without understanding: a fixed distance; where "it" has two nouns, always the same one."""
+    distance = end - start
+    yield f"{abs(distance)} {'before' if distance < 0 else 'after'}" if distance else "the same place"
+    it = sentence.pronoun
+    if it is not None and relation in (IT, ADJECTIVE, CROSS_ADJECTIVE, DECODER_ADJECTIVE):
+        yield f"the {'first' if it.antecedent < it.other else 'second'} noun"
 
 
 def _translated(word: str, target: list[str]) -> int | None:

@@ -2,10 +2,12 @@
 
 # Shapes: B batch, H heads, T queries, S keys, W words.
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,18 +23,20 @@ from regard.view import png, svg
 from regard.view.heads import spans
 from regard.view.matrix import Matrix
 from regard.view.record import Trace, record
-from regard.view.relations import RELATIONS, Relation, related
+from regard.view.relations import RELATIONS, Relation, related, rules
 
 SENTENCES = 300
+SURE = 3.0  # standard errors: with so many heads and relations, two would often be passed by chance
 Place = tuple[str, int, int]  # kind, layer, head
+_COUNT = itemgetter(1)
 
 
 @dataclass
 class Tally:
-    """One relation: how often it was seen, how far apart, and how often each head's strongest weight went along it."""
+    """One relation: how often it was seen, found by each simple rule, and by each head's strongest weight."""
 
     seen: int = 0
-    offsets: Counter[int] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
     hits: Counter[Place] = field(default_factory=Counter)
 
 
@@ -40,9 +44,9 @@ class Tally:
 class Roles:
     """A table of heads against relations: the share of times that a head's strongest weight goes along a relation.
 
-    Beside it stands the share that the best fixed distance reaches ("always the word before"), which takes no
-    understanding. A head that does not beat it found no role. Sentences take turns in two halves: a best head is
-    chosen on one, and its share told from the other.
+    Beside it stands the share that the best fixed rule reaches ("always the word before", "always the first noun"),
+    which takes no understanding. A head that is not clearly above it found no role. Sentences take turns in two halves:
+    a best head is chosen on one, and its share told from the other.
     """
 
     languages: tuple[str, str]
@@ -64,63 +68,72 @@ class Roles:
     def share(self, relation: Relation, place: Place) -> float:
         return self.hits(relation, place) / self.seen(relation)
 
-    def base(self, relation: Relation) -> tuple[int, float]:
-        """The distance in words at which the other word most often stands, and how often it does."""
-        offsets = self.tallies[0][relation].offsets + self.tallies[1][relation].offsets
-        offset, count = max(offsets.items(), key=lambda each: each[1])
-        return offset, count / self.seen(relation)
+    def base(self, relation: Relation) -> tuple[str, float]:
+        """The fixed rule that finds the other word most often, and how often it does."""
+        rule, count = max((self.tallies[0][relation].rules + self.tallies[1][relation].rules).items(), key=_COUNT)
+        return rule, count / self.seen(relation)
+
+    def above(self, relation: Relation, place: Place) -> bool:
+        """Whether a head is clearly above the fixed rule."""
+        return _clearly(self.hits(relation, place), self.seen(relation), self.base(relation)[1])
 
     def best(self, relation: Relation) -> tuple[Place, float] | None:
-        """The head that finds the relation most often in one half, and how often it does in the other."""
+        """The head that finds the relation most often in one half, and how often it does in the other.
+
+        None where it is not clearly above the fixed rule there.
+        """
         chosen, told = (half[relation] for half in self.tallies)
         if not chosen.hits or not told.seen:
             return None
         place = max(chosen.hits, key=lambda p: chosen.hits[p])
-        return place, told.hits[place] / told.seen
+        clear = _clearly(told.hits[place], told.seen, self.base(relation)[1])
+        return (place, told.hits[place] / told.seen) if clear else None
 
     def numbers(self) -> dict[str, Any]:
         relations = []
         for relation in self.relations:
-            offset, base = self.base(relation)
+            rule, base = self.base(relation)
             best = self.best(relation)
             source, target, start, end = self.examples[relation]
             relations.append({
                 "kind": relation.kind,
                 "name": relation.name,
                 "seen": self.seen(relation),
-                "base": {"offset": offset, "share": round(base, 4)},
+                "base": {"rule": rule, "share": round(base, 4)},
                 "best": None if best is None else {"place": list(best[0]), "share": round(best[1], 4)},
                 "example": {"source": source.split(), "target": target.split(), "from": start, "to": end},
                 "heads": [
-                    {"layer": place[1], "head": place[2], "hits": self.hits(relation, place)}
-                    for place in self.places
-                    if place[0] == relation.kind
+                    {"layer": p[1], "head": p[2], "hits": self.hits(relation, p), "above": self.above(relation, p)}
+                    for p in self.of(relation.kind)
                 ],
             })  # fmt: skip
         return {"languages": list(self.languages), "sentences": self.sentences, "relations": relations}
 
     def text(self) -> str:
         """The table as text: a row for each head, a column for each relation of its kind."""
-        lines = [
-            f"How often a head's strongest weight goes from one word to another, in % ({self.sentences} sentences)"
-        ]
+        lines = [f"How often a head's strongest weight goes from one word to another ({self.sentences} sentences)"]
         for kind, title in (("encoder", "Input-Input"), ("cross", "Output-Input"), ("decoder", "Output-Output")):
             relations = [r for r in self.relations if r.kind == kind]
             if not relations:
                 continue
             widths = [max(len(r.name), 8) for r in relations]
             lines += ["", f"{title:<16}" + "  ".join(f"{r.name:>{w}}" for r, w in zip(relations, widths, strict=True))]
-            rows = {f"layer {p[1] + 1} head {p[2] + 1}": [self.share(r, p) for r in relations] for p in self.of(kind)}
-            rows["fixed distance"] = [self.base(r)[1] for r in relations]
-            for name, shares in rows.items():
-                lines.append(f"{name:<16}" + "  ".join(f"{s:>{w}.0%}" for s, w in zip(shares, widths, strict=True)))
-            seen = "  ".join(f"{self.seen(r):>{w}}" for r, w in zip(relations, widths, strict=True))
-            lines.append(f"{'times seen':<16}{seen}")
+            rows = {f"layer {p[1] + 1} head {p[2] + 1}": [self._cell(r, p) for r in relations] for p in self.of(kind)}
+            rows["fixed rule"] = [f"{self.base(r)[1]:.0%}" for r in relations]
+            rows["times seen"] = [str(self.seen(r)) for r in relations]
+            for name, cells in rows.items():
+                lines.append(f"{name:<16}" + "  ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
         lines += [
             "",
-            "A head below the fixed distance found no role. A weight is not an explanation: it says where a head",
+            "* clearly above the best fixed rule (always so far away, always the first noun): 3 standard errors",
         ]
-        return "\n".join([*lines, "looked, not why, and not how much that mattered."])
+        lines += [
+            "A weight is not an explanation: it says where a head looked, not why, and not how much that mattered."
+        ]
+        return "\n".join(lines)
+
+    def _cell(self, relation: Relation, place: Place) -> str:
+        return f"{'* ' if self.above(relation, place) else ''}{self.share(relation, place):.0%}"
 
     def svg(self) -> str:
         """The table of the encoder's heads as a heat map."""
@@ -130,7 +143,7 @@ class Roles:
         base = [self.base(r)[1] for r in relations]
         columns = [r.name for r in relations]
         title = f"How often a head's strongest weight goes from one word to another ({self.sentences} sentences)"
-        return svg.heat(np.array([*rows, base]), [*names, "fixed distance"], columns, title)
+        return svg.heat(np.array([*rows, base]), [*names, "fixed rule"], columns, title)
 
     def png(self) -> bytes:
         image = png.rendered(self.svg())
@@ -140,6 +153,10 @@ class Roles:
 
     def of(self, kind: str) -> list[Place]:
         return [place for place in self.places if place[0] == kind]
+
+
+def _clearly(hits: int, seen: int, base: float) -> bool:
+    return hits > seen * base + SURE * math.sqrt(seen * base * (1 - base))
 
 
 def missing(languages: tuple[str, str]) -> str | None:
@@ -229,7 +246,7 @@ def _count(
             continue
         mine = tally[relation]
         mine.seen += 1
-        mine.offsets[end - start] += 1
+        mine.rules.update(rules(relation, sentence, start, end))
         examples.setdefault(relation, (sentence.source, sentence.target, start, end))
         for (kind, layer), words in strongest.items():
             if kind == relation.kind:

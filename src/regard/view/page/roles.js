@@ -1,11 +1,11 @@
 // Roles: which heads find who, did what, to whom, and what "it" is, on sentences whose grammar is known.
 // Data: roles {sentences, languages, relations: [{kind, name, seen, base, best, example, heads}]} or {needs: why not};
-// heads: [{layer, head, hits}]. options.open(view) and options.shared, if there are any, show a head in another view.
+// heads: [{layer, head, hits, above: clearly more than the best fixed rule, `base`}].
+// options.open(view) and options.shared, if there are any, show a head in another view.
 import { KINDS } from "regard/data.js";
 import { button, caption, choice, el, live, number, para, say, view } from "regard/dom.js";
 
 const percent = (share) => `${number(100 * share, 0)} %`;
-const distance = (offset) => (offset ? `${Math.abs(offset)} ${offset < 0 ? "before" : "after"}` : "the same place");
 const headName = (layer, head) => `layer ${layer + 1}, head ${head + 1}`;
 
 export const mount = view((root, data, options) => {
@@ -24,8 +24,8 @@ export const mount = view((root, data, options) => {
   const example = para("example");
   root.append(
     para("lead", `In how many of ${sentences} sentences of the embedded corpus, whose grammar is known, a head's strongest `
-      + "weight goes from one word to another. The last row is what a fixed distance reaches (“always the word before”), "
-      + "which takes no understanding: a head that stays below it found no role."),
+      + "weight goes from one word to another. A fixed rule (“always the word before”, “always the first noun”) takes "
+      + "no understanding: only heads that are clearly above the best one, by three standard errors, are coloured."),
     el("div", { class: "r-controls" }, kindOf.element),
     el("div", { class: "r-beside" }, table, el("div", {}, told, example, found)),
     caption());
@@ -36,21 +36,22 @@ export const mount = view((root, data, options) => {
     const mine = relations.filter((r) => r.kind === kind);
     const line = (name, cells, sort = "") => el("tr", { class: sort }, el("th", { scope: "row" }, name), ...cells);
     const rows = mine[0].heads.map(({ layer, head }, n) =>
-      line(linkOf(layer, head), mine.map((r) => cell(r, r.heads[n].hits, headName(layer, head)))));
-    const base = mine.map((r) => cell(r, Math.round(r.base.share * r.seen), `always ${distance(r.base.offset)}`));
+      line(linkOf(layer, head), mine.map((r) => cell(r, r.heads[n], headName(layer, head)))));
+    const fixed = ({ base, seen }) => ({ hits: Math.round(base.share * seen), above: false });
+    const base = mine.map((r) => cell(r, fixed(r), `always ${r.base.rule}`));
     const titles = ["head", ...mine.map((r) => r.name)].map((text) => el("th", { scope: "col" }, text));
     table.replaceChildren(el("table", { class: "r-table r-roles" },
       el("thead", {}, el("tr", {}, ...titles)),
       el("tbody", {}, ...rows),
-      el("tfoot", {}, line("fixed distance", base), line("times seen", mine.map((r) => el("td", {}, String(r.seen)))))));
+      el("tfoot", {}, line("fixed rule", base), line("times seen", mine.map((r) => el("td", {}, String(r.seen)))))));
     table.querySelector("td").tabIndex = 0;
     say(told, "Point at a number, or tap it, for what it counts.");
     show(mine[0]);
-    const better = mine.filter((r) => r.best && r.best.share > r.base.share);
+    const better = mine.filter((r) => r.best);
     found.replaceChildren(...better.map((r) => el("li", {}, el("b", {}, r.name),
       `: ${headName(r.best.place[1], r.best.place[2])} finds it in ${percent(r.best.share)} of sentences that it was not `
-      + `chosen on; a fixed distance in ${percent(r.base.share)}.`)));
-    if (!better.length) found.append(el("li", {}, "No head of this kind beats a fixed distance."));
+      + `chosen on; a fixed rule in ${percent(r.base.share)}.`)));
+    if (!better.length) found.append(el("li", {}, "No head of this kind is clearly above a fixed rule."));
   }
 
   // A head's name, which shows its lines where the page can.
@@ -63,14 +64,14 @@ export const mount = view((root, data, options) => {
     });
   }
 
-  function cell(relation, hits, who) {
+  function cell(relation, { hits, above }, who) {
     const { name, seen, base } = relation;
     const share = hits / seen;
-    const made = el("td", { class: share > base.share ? "above" : "", tabindex: -1 }, number(100 * share, 0));
+    const made = el("td", { class: above ? "above" : "", tabindex: -1 }, number(100 * share, 0));
     made.style.setProperty("--w", share.toFixed(3));
     const tell = () => {
       say(told, [name], `, ${who}: `, [`${hits} of ${seen}`],
-        ` times (${percent(share)}); a fixed distance, ${distance(base.offset)}: ${percent(base.share)}`);
+        ` times (${percent(share)}); always ${base.rule}: ${percent(base.share)}`);
       show(relation);
     };
     for (const event of ["pointerenter", "click", "focus"]) made.addEventListener(event, tell);
