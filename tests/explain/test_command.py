@@ -161,6 +161,7 @@ def test_a_nasty_text_is_only_text() -> None:
     page = found.to_html(found.curves(orders=1))
     assert page.count("</script>") == 2  # the data's own end and the program's
     assert len(re.findall(r"<script\b", page)) == 2
+    assert found._repr_html_().count("<") == 2  # a frame, and in it nothing that is not escaped
     picture = ElementTree.fromstring(found.to_svg())
     assert {e.tag for e in picture.iter()} <= {SVG + tag for tag in ("svg", "title", "text", "rect", "g")}
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()

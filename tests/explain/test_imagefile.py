@@ -2,6 +2,7 @@
 
 import struct
 import sys
+import tracemalloc
 import types
 import zlib
 from pathlib import Path
@@ -102,7 +103,11 @@ def test_a_small_file_cannot_grow_without_end(tmp_path: Path) -> None:
     header = struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0)
     bomb = zlib.compress(bytes(5_000_000))
     (tmp_path / "bomb.png").write_bytes(PNG + chunk(b"IHDR", header) + chunk(b"IDAT", bomb))
+    tracemalloc.start()
     assert read(tmp_path / "bomb.png").shape == (4, 4, 3)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
 
 
 def test_other_forms_are_pillows(tmp_path: Path, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_it_finds_what_the_score_looks_at() -> None:
     far = found.values[18:, :20]
     assert found.values.max() > 40
     assert (np.abs(far) < 5 * found.errors[18:, :20]).all()
-    curves = found.curves(steps=20, orders=3)
+    (curves,) = found.curves(steps=20, orders=3)
     assert curves.deletion.auc < min(curves.deletion.random) - 20
 
 
@@ -127,6 +127,9 @@ def test_hiding(fill: str) -> None:
     whole, none = picture.masked(np.stack([np.ones((16, 20)), np.zeros((16, 20))]))
     np.testing.assert_array_equal(whole, pixels)
     assert none.dtype == np.uint8
+    if fill == "zeros":
+        half = picture.masked(np.full((1, 16, 20), 0.5))[0]
+        np.testing.assert_array_equal(half, np.rint(pixels / 2))
     if fill == "zeros":
         assert not none.any()
     else:

@@ -59,7 +59,7 @@ def test_a_value_is_the_difference_that_seeing_makes() -> None:
 
 
 def test_a_score_that_never_changes_has_an_empty_map() -> None:
-    found = last(lambda m: np.full(len(m), 42.0), Bits(20), masks=100, confidence=0.95)
+    found = last(lambda m: np.full(len(m), 42.0), Bits(20), masks=100, confidence=0.95, batch=8)
     assert (found.values == 0).all()
     assert (found.errors == 0).all()
     np.testing.assert_array_equal(found.rise, np.full((1, 20), 42.0))
@@ -141,9 +141,9 @@ def test_what_it_promises_when_it_stops_holds() -> None:
     saliency, mean = exact(bent, 6, 0.5)
     truth = (saliency - mean) / 0.5
     kept = []
-    for seed in range(100):
-        found = last(bent, Bits(6), masks=20_000, confidence=0.9, within=0.2, seed=seed)
-        kept.append(np.abs(found.values[0] - truth).max() <= 0.2 * np.ptp(found.values))
+    for seed in range(150):
+        found = last(bent, Bits(6), masks=20_000, confidence=0.95, within=0.1, seed=seed, batch=8)
+        kept.append(np.abs(found.values[0] - truth).max() <= 0.1 * np.ptp(found.values))
     assert np.mean(kept) >= 0.9
 
 
@@ -179,6 +179,8 @@ def test_all_or_nothing_is_no_mask(keep: float) -> None:
         Bits(3, keep)
 
 
-def test_more_than_memory_holds_is_refused() -> None:
-    with pytest.raises(UserError, match="too many; choose some"):
-        last(lambda m: np.ones((len(m), 10**6)), Bits(100))
+def test_more_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.explain.rise.LARGEST", 100)
+    last(lambda m: np.ones((len(m), 10)), Bits(10), masks=2)
+    with pytest.raises(UserError, match="11 scores of 10 places are too many"):
+        last(lambda m: np.ones((len(m), 11)), Bits(10))

@@ -20,8 +20,6 @@ _START = """{
 
 def html(data: dict[str, Any], picture: str) -> str:
     """The page of `Explanation.to_dict()`; picture: the SVG that stands there where scripts do not run."""
-    from regard import __version__
-
     style = page.part("style.css") + page.part("look.css") + page.part("saliency.css")
     script = page.bundled("saliency.js") + _START
     shown = {"Input": data["text"], "Output": data["output"]}
@@ -34,9 +32,14 @@ def html(data: dict[str, Any], picture: str) -> str:
         "script": script,
         "data": page.embedded(data),
         "picture": picture,
-        "version": escape(__version__),
     }
     return _PLACE.sub(lambda match: parts[match[1]], page.part("explain.html"))
+
+
+def framed(document: str) -> str:
+    """The page inside a notebook's cell."""
+    frame = 'width="100%" height="860" style="border:0" sandbox="allow-scripts" title="Explanation"'
+    return f'<iframe srcdoc="{escape(document, quote=True)}" {frame}></iframe>'
 
 
 def _hash(text: str) -> str:

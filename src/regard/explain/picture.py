@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from regard.errors import UserError
-from regard.explain import overlay
+from regard.explain import overlay, page
 from regard.explain.curves import Curves, curves
 from regard.explain.result import last_of
 from regard.explain.rise import Array, Asking, Plan, Saliency, Score, check_keep, planned, rise
@@ -159,6 +159,9 @@ class ImageExplanation:
     def to_html(self, tested: Sequence[Curves] = ()) -> str:
         """A page that is complete in itself."""
         return overlay.html(self, tested)
+
+    def _repr_html_(self) -> str:
+        return page.framed(self.to_html())
 
     def __repr__(self) -> str:
         size = " x ".join(map(str, self.values.shape))

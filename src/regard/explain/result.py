@@ -94,6 +94,9 @@ class Explanation:
         """A page that is complete in itself."""
         return page.html(self.to_dict(tested), self.to_svg())
 
+    def _repr_html_(self) -> str:
+        return page.framed(self.to_html())
+
     def __repr__(self) -> str:
         found = ", ".join(f"{row!r}: {self.top(i, 1)[0][0]!r}" for i, row in enumerate(self.rows[:8]))
         return f"Explanation({self.text!r}, {self.saliency.masks} masks, {found})"

@@ -216,7 +216,8 @@ class Running:
     def _sure(self, values: Array, errors: Array, plan: Plan) -> bool:
         if plan.confidence is None:
             return False
-        width = NormalDist().inv_cdf(1 - (1 - plan.confidence) / (2 * self.masks.free))
+        known_at_once = len(values) * self.masks.free
+        width = NormalDist().inv_cdf(1 - (1 - plan.confidence) / (2 * known_at_once))
         return bool(width * errors.max() <= plan.within * np.ptp(values))
 
 

@@ -63,9 +63,9 @@ class Sentence:
             rows = before.expand(len(padded), -1)
             tokens = torch.zeros(rows.shape, device=device)  # B T, the probability of each token
             for network in self.networks:
-                logits = F.linear(network(padded, lengths, rows), network.output)
-                logits = logits.float().log_softmax(-1)  # B T V
-                tokens += logits.gather(2, wanted.expand(len(padded), -1)[..., None])[..., 0].exp()
+                logits = F.linear(network(padded, lengths, rows), network.output).float()  # B T V
+                mine = logits.gather(2, wanted.expand(len(padded), -1)[..., None])[..., 0]
+                tokens += (mine - logits.logsumexp(-1)).exp()
             tokens /= len(self.networks)
             found.append(torch.stack([tokens[:, list(group)].prod(1) for group in self.outputs], 1))
         scores: Array = torch.cat(found).double().cpu().numpy()
