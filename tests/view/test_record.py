@@ -95,7 +95,7 @@ def test_hooks_are_removed_after_an_error(network: Transformer) -> None:
 def test_nothing_but_weights_is_kept_unless_asked(network: Transformer) -> None:
     _, trace = traced(network)
     found = trace.only("encoder", 1)
-    assert (found.q, found.k, found.v, found.heads) == (None, None, None, None)
+    assert (found.q, found.k, found.v, found.scores, found.heads) == (None,) * 5
     _, trace = traced(network, full=True)
     heads = trace.only("encoder", 1).heads
     assert heads is not None

@@ -8,6 +8,7 @@ from regard.errors import UserError
 from regard.models import Transformer
 from regard.view.record import record
 from regard.view.steps import EXAMPLE_TOKENS, Vectors, example, examples
+from tests.view.conftest import transformer
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 3], [10, 11, 12, 3, 0, 0]])
 LENGTHS = torch.tensor([6, 4])
@@ -55,6 +56,20 @@ def test_steps_end_where_the_model_does(network: Transformer, kind: str, row: in
     padding = vectors.steps(0, 0).padding.sum()
     assert padding == (2 if row == 1 and kind != "decoder" else 0)
     assert vectors.steps(0, 0).future.sum() == (4 if kind == "decoder" else 0)
+
+
+@pytest.mark.parametrize("changes", [{"positions": "rotary"}, {"positions": "learned"}, {"norm": "pre"}], ids=str)
+def test_it_holds_for_other_transformers(changes: dict[str, str]) -> None:
+    network = transformer(50, **changes)
+    with torch.no_grad():
+        plain = network(SOURCE, LENGTHS, TARGET)
+        with record(network, full=True) as trace:
+            assert torch.equal(plain, network(SOURCE, LENGTHS, TARGET))
+    for found in trace.records:
+        assert found.heads is not None
+        steps = Vectors.of(found).steps(3, 2)
+        np.testing.assert_allclose(steps.weights, found.weights[0, 3, 2].numpy(), atol=1e-5)
+        np.testing.assert_allclose(steps.sum, found.heads[0, 3, 2].numpy(), atol=1e-5)
 
 
 def test_mistakes_are_told(network: Transformer) -> None:
