@@ -1,5 +1,8 @@
 """A text is cut, hidden and explained as its reader would expect."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -84,3 +87,15 @@ def test_curves_beat_chance() -> None:
     for curves in found.curves(orders=20):
         assert curves.deletion.auc < np.mean(curves.deletion.random)
         assert curves.insertion.auc > np.mean(curves.insertion.random)
+
+
+def test_a_black_box_needs_no_torch() -> None:
+    """And naming the package needs not even numpy."""
+    script = """
+import sys, regard.explain
+assert "numpy" not in sys.modules
+from regard.explain import Endpoint, image, text
+text(lambda texts: [len(t) for t in texts], "a b c", masks=8)
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 SURE = 1.96  # standard errors on each side of a 95 % interval
 BAR, LONGEST, NAMED = 28, 18, 4  # widths of a bar and a label, places named for each row
 ABOVE, BELOW = (63, 81, 197), (194, 89, 29)
-FAINT = 0.15  # of full colour on white, the least that is drawn
+GREY = 160  # what colours fade into: faint on a dark terminal and on a light one
+FAINT = 0.1  # of full colour, the least that is drawn
 
 
 def listing(found: "Explanation", colour: bool = True) -> Text:
@@ -50,7 +51,7 @@ def bars(found: "Explanation", row: int = 0) -> Text:
         value = found.values[row, j]
         length = min(1.0, abs(value) / found.most) * BAR
         line = Text(f"  {_cut(place)}{' ' * (margin - cell_len(_cut(place)))}  {value_of(found, row, j)}")
-        line.append(f" ±{SURE * found.errors[row, j]:.2g}".ljust(10), "dim")
+        line.append(f" ±{number(found, SURE * found.errors[row, j])}".ljust(9), "dim")
         line.append("█" * int(length) + ("▌" if length % 1 >= 0.5 else ""), rgb(ABOVE if value >= 0 else BELOW))
         line.rstrip()
         lines.append(line)
@@ -65,7 +66,13 @@ def strongest(found: "Explanation", row: int) -> list[int]:
 
 
 def value_of(found: "Explanation", row: int, place: int) -> str:
-    return f"{found.values[row, place]:+.2f}" if found.most < 1000 else f"{found.values[row, place]:+.3g}"
+    value = found.values[row, place]
+    return f"{'-' if value < 0 else '+'}{number(found, abs(value))}"
+
+
+def number(found: "Explanation", value: float) -> str:
+    """Two places behind the point where the values are about as large as probabilities, else three digits."""
+    return f"{value:.2f}" if 0.1 <= found.most < 1000 else f"{value:.3g}"
 
 
 def svg(found: "Explanation") -> str:
@@ -79,7 +86,7 @@ def svg(found: "Explanation") -> str:
         middle = y + cell / 2 + svgs.FONT * 0.35
         parts.append(f'<text x="{left - 8}" y="{middle:.1f}" text-anchor="end">{escape(svgs.cut(row))}</text>')
         for j, place in enumerate(places):
-            tip = f"{place} for {row}: {value_of(found, i, j)} ± {SURE * found.errors[i, j]:.2g}"
+            tip = f"{place} for {row}: {value_of(found, i, j)} ± {number(found, SURE * found.errors[i, j])}"
             x = left + cell * j
             parts.append(f'<rect x="{x}" y="{y}" width="{cell - 2}" height="{cell - 2}" rx="4" fill="{svgs.TILE}"/>')
             parts.append(svgs.square(x, y, cell, float(found.values[i, j] / found.most), tip))
@@ -121,11 +128,11 @@ def _cut(text: str) -> str:
 
 def _shade(strength: float) -> str:
     """A background from pale to full, and an ink that can be read on it; none where there is next to nothing."""
-    if abs(strength) < 0.05:
+    if abs(strength) < FAINT:
         return ""
-    part = FAINT + (1 - FAINT) * min(1.0, abs(strength))
-    ground = [round(255 + part * (full - 255)) for full in (ABOVE if strength > 0 else BELOW)]
-    return f"{'white' if part > 0.5 else 'black'} on {rgb(ground)}"
+    part = min(1.0, abs(strength))
+    ground = [round(GREY + part * (full - GREY)) for full in (ABOVE if strength > 0 else BELOW)]
+    return f"{'#ffffff' if part > 0.4 else '#000000'} on {rgb(ground)}"
 
 
 def rgb(colour: Sequence[int]) -> str:
