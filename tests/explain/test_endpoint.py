@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from regard.cli import app
 from regard.errors import UserError
 from regard.explain import Endpoint, endpoint, text
 
@@ -98,6 +101,16 @@ def test_it_explains(server: Server) -> None:
     server.reply = lambda body: server.json({"scores": [float("good" in t) for t in body["inputs"]]})
     found = text(Endpoint(server.url, path="scores"), "a good film", masks=64)
     assert found.top(0, 1)[0][0] == "good"
+
+
+def test_the_command_asks_as_it_is_told(server: Server) -> None:
+    server.reply = lambda body: server.json({"results": [{"score": float("good" in t)} for t in body["texts"]]})
+    told = ["--request", '{"texts": "$inputs"}', "--answer", "results.*.score", "--header", "X-Key: a: b"]
+    done = CliRunner().invoke(app, ["explain", "a good film", "--endpoint", server.url, "--masks", "40", *told])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"good +\+[01]\.\d\d", done.output)
+    assert server.headers[0]["X-Key"] == "a: b"
+    assert len(server.asked) <= 8  # batches, of masks that were not asked before
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The map is the paper's, without bias, and its error bars are what they say."""
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -184,3 +185,16 @@ def test_more_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     last(lambda m: np.ones((len(m), 10)), Bits(10), masks=2)
     with pytest.raises(UserError, match="11 scores of 10 places are too many"):
         last(lambda m: np.ones((len(m), 11)), Bits(10))
+
+
+def test_memory_does_not_grow_with_the_masks() -> None:
+    def most(masks: int) -> int:
+        tracemalloc.start()
+        for _ in rise(lambda m: m[:, 0], Bits(2000), Plan(masks=masks, batch=32)):
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return peak
+
+    assert most(1024) < 1.1 * most(128)
+    assert most(1024) < 1024 * 2000 * 8 / 4  # a quarter of what all masks would take

@@ -147,6 +147,7 @@ def test_tokens(translator: Model) -> None:
         (TEXT, {"target": "el el", "word": "el"}, "more than once"),
         (TEXT, {"by": "characters"}, "words or tokens"),
         (TEXT, {"keep": 2.0}, "keep"),
+        (TEXT, {"filler": "the the the the the the the"}, "a text can have 42 tokens, the model is made for 30"),
     ],
 )
 def test_mistakes_are_told(translator: Model, given: str, options: dict[str, object], said: str) -> None:

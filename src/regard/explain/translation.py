@@ -35,7 +35,7 @@ class Sentence:
         bundle, most = model.bundle, model.translator.max_source
         self.source = _encoded(bundle.source, text, "text", most)
         if target is None:
-            best = model.translator.engine.decode([self.source], [0], model.options(n_best=1))[0][0]
+            best = model.translator.engine.decode([self.source], [0], model.options(n_best=1, sample=False))[0][0]
             self.target, self.output = list(best.tokens), bundle.target.decode(best.tokens)
         else:
             self.target, self.output = _encoded(bundle.target, target, "target", most), target
@@ -47,6 +47,9 @@ class Sentence:
         named = [words.word([pieces[i] for i in group]) for group in whole]
         self.places = tuple(named if by == "words" else words.labels(pieces, whole))
         self.filler = [] if filler is None else [UNK] if filler == SPECIALS[UNK] else bundle.source.encode(filler)
+        longest = sum(max(len(group), len(self.filler)) for group in self.groups)
+        if longest > most:
+            raise UserError(f"with this filler a text can have {longest} tokens, the model is made for {most}")
         self.rows = tuple(words.word([written[i] for i in group]) for group in self.outputs)
 
     @torch.inference_mode()
