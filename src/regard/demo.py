@@ -22,6 +22,7 @@ from regard.training.progress import Show, clock
 from regard.training.session import train
 from regard.view.heads import Head, noun_preference
 from regard.view.look import look
+from regard.view.roles import roles_or_why
 
 TRAINING_PAIRS = 120_000
 SMALL = 1000  # pairs of each other split
@@ -58,7 +59,7 @@ def run(out: Path, *, fresh: bool = False, seed: int = 1) -> dict[str, Any]:
     console.print("[bold]4. What it says[/]")
     for text in TEACHING:
         console.print(f"   {escape(text)}\n   [green]{escape(model.translator.translate([text])[0])}[/]")
-    write_text(out / "attention.html", look(model, TEACHING[1]).to_html())
+    write_text(out / "attention.html", look(model, TEACHING[1]).to_html(roles_or_why(model)))
     console.print("[bold]5. Where it looks[/]")
     console.print(f"   {escape(report['pronoun']['head'])}")
     console.print(f"   open [bold]{out / 'attention.html'}[/] in a browser")

@@ -1,14 +1,12 @@
 """The pages in a real browser: a person types, clicks and reads, and what they read is what Python computed."""
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Route
 
 from regard.api import Model
 from regard.bundle import Bundle
@@ -24,20 +22,7 @@ from tests.view.conftest import transformer
 TEXT = "the small dog didn't sleep"
 TARGET = "el perro pequeño no duerme"
 NASTY = "the <script>alert('x')</script> & <img src=x onerror=alert(1)> didn't sleep"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 TABS = ("alignment", "heads", "grid", "steps", "next", "positions", "norms", "roles")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        missing = f"no browser: none of {', '.join(BROWSERS)} is installed"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield launched
-        launched.close()
 
 
 class Opener:

@@ -16,8 +16,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-import regard
-import regard.view
+from regard import __version__, view
 from regard.serve import libretranslate, pageapi
 from regard.serve.body import Body
 from regard.serve.door import Door
@@ -28,7 +27,7 @@ from regard.serve.settings import Settings
 from regard.serve.store import Store
 
 PAGE = Path(__file__).parent / "page"
-VIEW = Path(regard.view.__file__).parent / "page"
+VIEW = Path(view.__file__).parent / "page"
 _SCRIPT = re.compile(r"<script\b[^>]*>(.+?)</script>", re.DOTALL)
 
 
@@ -47,7 +46,7 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
         store.close()
 
     app = FastAPI(
-        title="Regard", version=regard.__version__, description="Translates; speaks LibreTranslate's API.",
+        title="Regard", version=__version__, description="Translates; speaks LibreTranslate's API.",
         lifespan=living, docs_url=None, redoc_url=None,
     )  # fmt: skip
     app.state.service = service
