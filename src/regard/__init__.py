@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard import explain as explain
     from regard.api import Model as Model
     from regard.api import load as load
     from regard.api import train as train
@@ -24,11 +25,13 @@ _HOMES = {
     "record": "regard.view.record",
     "train": "regard.api",
 }
-__all__ = ["Look", "Model", "Trace", "UserError", "__version__", "load", "look", "record", "train"]
+__all__ = ["Look", "Model", "Trace", "UserError", "__version__", "explain", "load", "look", "record", "train"]
 
 
 def __getattr__(name: str) -> Any:
     """Names are imported when first used, so that `import regard` and `regard --help` do not wait for torch."""
+    if name == "explain":
+        return import_module("regard.explain")
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

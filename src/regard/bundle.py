@@ -16,6 +16,7 @@ from regard.decode import DecodeOptions
 from regard.errors import UserError
 from regard.files import checksum, whole_folder
 from regard.models import MODELS, Transformer, TransformerConfig
+from regard.nn.initial import Unfilled
 from regard.text import Tokenizer
 
 FORMAT = 1
@@ -151,7 +152,7 @@ def load_bundle(path: Path, *, verify: bool = True) -> Bundle:
 
 def _filled(kind: type[Transformer], config: TransformerConfig, weights: dict[str, torch.Tensor]) -> Transformer:
     """A model with these weights; names and shapes must be just the model's own."""
-    with torch.device("meta"):
+    with torch.device("meta"), Unfilled():
         expected = {name: tuple(p.shape) for name, p in kind(config).named_parameters()}
     found = {name: tuple(t.shape) for name, t in weights.items()}
     if expected != found:
@@ -160,7 +161,8 @@ def _filled(kind: type[Transformer], config: TransformerConfig, weights: dict[st
             f"the weights do not fit the architecture: {wrong} is {found.get(wrong, 'absent')}, "
             f"expected {expected.get(wrong, 'absent')}"
         )
-    model = kind(config)
+    with Unfilled():
+        model = kind(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])

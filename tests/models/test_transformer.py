@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -380,3 +382,18 @@ def test_a_suggested_width_is_accepted() -> None:
         except ValidationError as error:
             suggested = int(str(error).split("try ")[1].split()[0].rstrip("["))
             assert TransformerConfig(d_model=suggested, heads=6, positions="none")
+
+
+def test_a_network_without_first_values_has_the_same_shapes_and_waits_for_nothing() -> None:
+    """Loading a model must not import torch's compiler, which takes as long as torch itself."""
+    code = """
+import sys, torch
+from regard.models import Transformer
+from regard.nn.initial import Unfilled
+config = Transformer.Config(d_model=16, d_ff=32, heads=2, source_vocabulary=9, target_vocabulary=9)
+whole = {name: p.shape for name, p in Transformer(config).named_parameters()}
+with torch.device("meta"), Unfilled():
+    assert {name: p.shape for name, p in Transformer(config).named_parameters()} == whole
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -36,13 +36,14 @@ def table() -> list[dict[str, Any]]:
 
     from regard.models import MODELS
     from regard.models.transformer import PUBLISHED
+    from regard.nn.initial import Unfilled
 
     rows = []
     for name, kind in MODELS.items():
         for size, keys in kind.sizes.items():
             vocabulary, published = PUBLISHED.get(size, (37000, None))
             config = kind.Config(**keys, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
-            with torch.device("meta"):
+            with torch.device("meta"), Unfilled():
                 counted = sum(p.numel() for p in kind(config).parameters())
             rows.append(
                 {

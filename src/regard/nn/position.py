@@ -14,8 +14,8 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 def _angles(length: int, width: int) -> Tensor:
     """p * 10000^(-2i/width), in double precision: single loses the phase at high positions."""
-    rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    return torch.arange(length, dtype=torch.float64)[:, None] * rates  # T width/2
+    rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
+    return torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * rates  # T width/2
 
 
 class Sinusoidal(nn.Module):
