@@ -1,26 +1,35 @@
-"""The server under load: 64 clients at once for a minute, four times its capacity, memory over 20,000 requests."""
+"""The server under load: 64 clients at once for a minute, four times its capacity, memory over 20,000 requests.
+
+Beside it LibreTranslate's own server, with the same weights in the same runtime.
+"""
 
 import asyncio
 import http.client
 import itertools
 import json
 import os
+import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from benchmarks import peers
 from benchmarks.results import ROOT, RUNS
+from regard.bundle import load_bundle
 from regard.data.formats import read_lines
 from regard.demo import run as demo
+from regard.hub.ctranslate2 import export
 from regard.serve.settings import Settings
 
 CLIENTS = 64
@@ -37,7 +46,7 @@ def run() -> dict[str, Any]:
     figures: dict[str, Any] = {"about": f"The demo's model, {CLIENTS} clients who wait for each answer; then overload."}
     with _server(model) as (address, process):
         asyncio.run(_measure(address, process.pid, sentences, figures))
-    return figures | {"peer": "LibreTranslate was not measured"}
+    return figures | _peer(model, sentences, figures)
 
 
 async def _measure(address: str, pid: int, sentences: list[str], figures: dict[str, Any]) -> None:
@@ -71,6 +80,53 @@ async def _measure(address: str, pid: int, sentences: list[str], figures: dict[s
         "overload_errors": done.others(200, 503),
     }
     figures["errors"] += done.others(200, 503)
+
+
+def _peer(model: Path, sentences: list[str], ours: dict[str, Any]) -> dict[str, Any]:
+    """LibreTranslate with the same model, or why it could not be measured."""
+    folder = RUNS / "serve-load" / "libretranslate"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    try:
+        if not (folder / "packages").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            export(load_bundle(model), folder / "model")
+        command = [str(peers.python("libretranslate")), "-W", "ignore"]
+        command += [str(ROOT / "benchmarks" / "workers" / "libretranslate_worker.py"), str(folder), str(port)]
+        with started(command, f"http://127.0.0.1:{port}"):
+            print(f"LibreTranslate: a minute with {CLIENTS} clients")
+            asked = _requests("/translate", [{"q": s, "source": "en", "target": "es"} for s in sentences])
+            address = f"http://127.0.0.1:{port}"
+            asyncio.run(load(address, asked, CLIENTS, count=500))
+            done = asyncio.run(load(address, asked, CLIENTS, seconds=SECONDS))
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"libretranslate": f"could not be started: {error}"}
+    rate = done.count / done.seconds
+    return {
+        "libretranslate_requests_per_second": round(rate, 1),
+        "libretranslate_p95_ms": done.percentile(95),
+        "libretranslate_errors": done.others(200),
+        "times_libretranslate": round(ours["requests_per_second"] / rate, 2),
+    }
+
+
+@contextmanager
+def started(command: list[str], address: str) -> Iterator[None]:
+    """A server that is up once it answers."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            if process.poll() is not None:
+                raise ChildProcessError(f"it ended with code {process.returncode}")
+            with suppress(OSError):
+                urllib.request.urlopen(f"{address}/languages", timeout=5).close()
+                break
+            time.sleep(0.2)
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Done:
@@ -145,7 +201,9 @@ def _requests(path: str, bodies: list[dict[str, Any]]) -> Iterator[bytes]:
     made = []
     for body in bodies:
         data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        )
         made.append(head.encode() + data)
     return itertools.cycle(made)
 

@@ -71,8 +71,8 @@ def test_a_text_that_is_in_the_target_language_already_stays(client: TestClient)
 
 def test_languages_with_their_targets(client: TestClient) -> None:
     assert client.get("/languages").json() == [
-        {"code": "en", "name": "English", "targets": ["es"]},
-        {"code": "es", "name": "Spanish", "targets": []},
+        {"code": "en", "name": "English", "targets": ["en", "es"]},
+        {"code": "es", "name": "Spanish", "targets": ["es"]},
     ]
 
 

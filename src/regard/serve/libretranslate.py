@@ -85,7 +85,7 @@ def routes(service: Service, store: Store) -> APIRouter:
     @router.get("/languages", responses={200: {"model": list[shapes.Language]}})
     async def languages() -> Response:
         """The languages there are, and what each can be translated into."""
-        known = [{"code": c, "name": name_of(c), "targets": models.targets(c)} for c in models.languages]
+        known = [{"code": c, "name": name_of(c), "targets": [c, *models.targets(c)]} for c in models.languages]
         return JSONResponse(known)
 
     @router.get("/frontend/settings", responses={200: {"description": "What a client should know of this server."}})
