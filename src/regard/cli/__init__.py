@@ -51,7 +51,8 @@ def main() -> NoReturn:
     try:
         app()
     except UserError as error:
-        print(f"regard: {error}", file=sys.stderr)
+        told = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(error))  # it may quote anything
+        print(f"regard: {told}", file=sys.stderr)
         code = 2
     except BrokenPipeError:  # the reader went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

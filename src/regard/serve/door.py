@@ -88,9 +88,3 @@ class Door:
         if scope["path"] in self.paths:
             return str(scope["path"])
         return str(getattr(scope.get("route"), "path", "")) or "other"
-
-
-def _route(scope: Scope) -> str:
-    """The route's pattern, not the path as sent: that could be anything."""
-    route = scope.get("route")
-    return str(getattr(route, "path", "")) or "none"

@@ -14,8 +14,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import torch
+
 from regard.decode import DecodeOptions
 from regard.decode.translator import OverlongWarning, Translation
+from regard.serve.priority import stand_back
 from regard.serve.refusal import STOPPING, busy
 
 BATCH = 4096  # characters decoded together: some 60 sentences
@@ -61,6 +64,7 @@ class Gatherer:
         self._changed = threading.Condition()
         self._closed = False
         self.waiting = self.waiting_chars = 0
+        self._cores = torch.get_num_threads()
         self._threads = [threading.Thread(target=self._work, name="regard-decode", daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -117,6 +121,8 @@ class Gatherer:
                 self.waiting_chars -= sum(map(len, job.texts[job.taken :]))
 
     def _work(self) -> None:
+        stand_back()
+        torch.set_num_threads(self._cores)  # its own: what other threads set is what new ones begin with
         while parts := self._take():
             self._translate(parts)
 
@@ -156,7 +162,8 @@ class Gatherer:
         begun = time.monotonic()
         try:
             found = iter(self._decode(texts, parts[0][0].options))
-        except Exception as error:
+        except BaseException as raised:  # of any kind (a library may panic): the thread must outlive it
+            error = raised if isinstance(raised, Exception) else RuntimeError(repr(raised))
             if len(parts) > 1:  # one request's misfortune is not its neighbours'
                 for part in parts:
                     self._translate([part])

@@ -35,8 +35,10 @@ RAW = frozenset((
 KEPT = frozenset((
     "code", "pre", "kbd", "samp", "var", "math", "svg",
 ))  # fmt: skip
-# Inline elements inside one another, and characters of a block with tags in it: beyond that, tags end sentences too.
-DEEPEST, LONGEST = 50, 8000
+EMPTY_IF_SLASHED = frozenset(("math", "svg"))  # <svg/> is whole; in HTML's own elements the slash says nothing
+# Inline elements inside one another, characters of a block with tags in it, and those tags: beyond that, tags end
+# sentences too. Placing them takes words times tags.
+DEEPEST, LONGEST, MOST = 50, 8000, 400
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ def _pieces(html: str) -> Iterator[Piece | str]:
             yield Piece("text", raw)
         else:
             name = match["start"].lower()
-            if name in RAW or ((name in KEPT or _is_foreign(match["attributes"])) and name not in VOID):
+            if name in EMPTY_IF_SLASHED and raw.endswith("/>"):
+                yield raw
+            elif name in RAW or ((name in KEPT or _is_foreign(match["attributes"])) and name not in VOID):
                 stop = _after_raw(html, name, position) if name in RAW else _after(html, name, position)
                 raw, position = html[match.start() : stop], stop
                 yield raw
@@ -165,6 +169,7 @@ def _pairs(run: list[Piece]) -> tuple[dict[int, int], set[int]]:
     unmatched: set[int] = set()
     opened: list[int] = []
     beyond = sum(len(piece.raw) for piece in run if piece.kind == "text") > LONGEST
+    beyond = beyond or sum(piece.kind != "text" for piece in run) > MOST
     for at, piece in enumerate(run):
         if piece.kind == "open":
             opened.append(at)

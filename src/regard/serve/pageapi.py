@@ -21,6 +21,7 @@ from regard.serve.service import Service
 from regard.serve.told import told
 
 STREAMS = 4  # explanations at once
+PLAIN = 500_000  # weights in an answer that is not packed: ten megabytes
 Result = TypeVar("Result")
 
 
@@ -102,7 +103,11 @@ def routes(service: Service) -> APIRouter:
 
         def work(model: Model) -> dict[str, Any]:
             found = look_into(model, asked.text, asked.translation)
-            return found.to_page() if asked.packed else found.to_dict()
+            if asked.packed:
+                return found.to_page()
+            if (count := sum(w.size for w in found.weights.values())) > PLAIN:
+                raise UserError(f"{count} weights are too many to be written out; ask for them packed")
+            return found.to_dict()
 
         return await looked(request, asked, work)
 
@@ -144,12 +149,14 @@ def routes(service: Service) -> APIRouter:
     )
     async def explain(request: Request) -> Response:
         """Why each output word was written, by RISE: events `step` as the map gets clearer, then `end` or `error`."""
+        nonlocal streams
         from regard.explain import why_steps
 
         asked = await read(parameters.Explain, request)
         served = admitted(request, asked)
         if streams >= STREAMS:
             raise busy()
+        streams += 1
         found = why_steps(served.model, asked.text, asked.translation, by=asked.by, masks=asked.masks)
 
         async def step() -> str | None:
@@ -157,11 +164,14 @@ def routes(service: Service) -> APIRouter:
             one = await service.explaining.run(lambda: _told(served, lambda _: next(found, None)))
             return None if one is None else _event("step", one.to_dict())
 
-        first = await step()  # what is wrong with the request shows here, while there is a status to say it with
+        try:
+            first = await step()  # what is wrong with the request shows here, while there is a status to say it with
+        except BaseException:
+            streams -= 1
+            raise
 
         async def events() -> AsyncIterator[str]:
             nonlocal streams
-            streams += 1
             try:
                 one = first
                 while one is not None:

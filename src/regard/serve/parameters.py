@@ -42,7 +42,9 @@ class Translate(Keyed):
     q: str | list[str] = Field(description="The text to translate, or several.", examples=["Hello world!"])
     source: Code = Field(description="The text's language, or auto.", examples=["en"])
     target: Code = Field(description="The language wanted.", examples=["es"])
-    format: Literal["text", "html"] = Field("text", description="html keeps tags as they are.")
+    format: Annotated[Literal["text", "html"], BeforeValidator(lambda given: given or "text")] = Field(
+        "text", description="html keeps tags as they are."
+    )
     alternatives: Number = Field(0, ge=0, description="How many other translations to give besides.")
 
 

@@ -1,8 +1,10 @@
-"""A few threads for work beside translating (looks, alignments), and a bounded number of those who wait for them."""
+"""A thread for work beside translating (looks, alignments), and a bounded number of those who wait for it."""
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import torch
@@ -13,11 +15,13 @@ Result = TypeVar("Result")
 
 
 class Pool:
-    """Runs work off the event loop; refuses when too many wait."""
+    """Runs work off the event loop, in a thread that no exit waits for; refuses when too many wait."""
 
-    def __init__(self, name: str, deadline: float, threads: int = 1, most: int = 16) -> None:
+    def __init__(self, name: str, deadline: float, most: int) -> None:
         self._deadline, self._most = deadline, most
-        self._threads = ThreadPoolExecutor(threads, f"regard-{name}", initializer=_one_core)
+        self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name=f"regard-{name}", daemon=True)
+        self._thread.start()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._closed = False
 
@@ -27,7 +31,8 @@ class Pool:
             raise busy(STOPPING)
         if len(self._waiting) >= self._most:
             raise busy()
-        begun = self._threads.submit(work)
+        begun: Future[Result] = Future()
+        self._work.put((begun, work))
         waiting = asyncio.wrap_future(begun)
         self._waiting.add(waiting)
         try:
@@ -48,11 +53,17 @@ class Pool:
         self._closed = True
         for waiting in self._waiting:
             waiting.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._work.put(None)
 
     def join(self) -> None:
-        self._threads.shutdown()
+        self._thread.join(timeout=10)
 
-
-def _one_core() -> None:
-    torch.set_num_threads(1)
+    def _loop(self) -> None:
+        torch.set_num_threads(1)
+        while (one := self._work.get()) is not None:
+            begun, work = one
+            if begun.set_running_or_notify_cancel():
+                try:
+                    begun.set_result(work())
+                except BaseException as error:  # of any kind: the thread must outlive it
+                    begun.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))

@@ -35,6 +35,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, grace: float, ready: str | None) -> None:
         super().__init__(config)
         self.grace, self.ready = grace, ready
+        self.loop: asyncio.AbstractEventLoop | None = None  # once it is up
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -43,7 +44,7 @@ class _Server(uvicorn.Server):
             print(f"Regard is ready at {self.ready} (Ctrl-C stops it)", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if not self.should_exit:
+        if not self.should_exit and self.loop is not None:
             logs.event("stopping", grace=self.grace)
             service = self.config.app.state.service  # type: ignore[union-attr]
             self.loop.call_soon_threadsafe(self.loop.call_later, self.grace, service.close)

@@ -32,8 +32,8 @@ class Service:
         self.detector = Detector(models.languages)
         self.keys = None if settings.keys is None else Keys(settings.keys)
         self.rate = Rate()
-        self.looks = Pool("look", settings.deadline)
-        self.explaining = Pool("explain", settings.deadline)
+        self.looks = Pool("look", settings.deadline, settings.requests)
+        self.explaining = Pool("explain", settings.deadline, settings.requests)
         self._gatherers: dict[Direction, Gatherer] = {}
         for direction, served in models.by_direction.items():
             name = "-".join(direction)

@@ -32,14 +32,15 @@ function start(info) {
 
   function translated(found) {
     clearTimeout(timer);
-    Object.assign(place, texts ? texts.place() : {}, { translation: found?.chosen });
-    find("inside").hidden = !found;
+    Object.assign(place, texts ? texts.place() : {});
+    if (found) place.translation = found.chosen;
+    find("inside").hidden = !found?.sentences.length; // figures and signs alone are no language
     find("intro").hidden = Boolean(place.text);
     find("request").hidden = !found;
     write(place);
     if (!found) return;
     request(found.asked);
-    sentences(found);
+    if (found.sentences.length) sentences(found);
   }
 
   // One sentence is looked into at a time: of several, the chosen one.
@@ -116,6 +117,7 @@ function theme(pressed) {
     else delete document.documentElement.dataset.theme;
     pressed.replaceChildren(el("span", { "aria-hidden": "true" }, { "": "◐", light: "☀", dark: "☾" }[name]));
     pressed.title = { "": "Colours as the system has them", light: "Light", dark: "Dark" }[name];
+    pressed.setAttribute("aria-label", `Light or dark: ${pressed.title.toLowerCase()}`);
   };
   let now = localStorage.getItem("theme") || "";
   if (!order.includes(now)) now = "";

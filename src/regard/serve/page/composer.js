@@ -23,6 +23,7 @@ export function composer(root, info, place, told) {
   let waiting = null; // a timer
   let asked = null; // an AbortController
   let found = null;
+  let chosen = place.translation; // the alternative that an address asks for
 
   const fill = (list, codes, chosen) => {
     list.replaceChildren(...codes.map((code) => el("option", { value: code }, code === AUTO ? "Detect language" : names.get(code))));
@@ -73,7 +74,10 @@ export function composer(root, info, place, told) {
       });
       return el("li", {}, choose, el("small", { title: "Confidence" }, number(other.confidence)));
     }));
-    told.translated(found);
+    const wanted = others.findIndex((other) => other.text === chosen);
+    chosen = null;
+    if (wanted >= 0) find("alternatives").querySelectorAll("button")[wanted].click();
+    else told.translated(found);
   }
 
   const mark = (chosen) => find("alternatives").querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", String(b === chosen)));
@@ -127,12 +131,12 @@ function meter(confidence) {
 }
 
 export async function copied(pressed, text) {
-  const before = pressed.textContent;
+  pressed.dataset.label ??= pressed.textContent;
   try {
     await navigator.clipboard.writeText(text);
     pressed.textContent = "Copied";
   } catch {
     pressed.textContent = "Not allowed here";
   }
-  setTimeout(() => { pressed.textContent = before; }, 1400);
+  setTimeout(() => { pressed.textContent = pressed.dataset.label; }, 1400);
 }

@@ -29,10 +29,10 @@ const NAMES = Object.keys(VIEWS);
 // onView(name): a tab was opened. Gives {look(sentence), open(name)}; sentence: {text, source, target, translation}.
 export function inside(root, view, onView) {
   const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
-  const panel = el("section", { class: "panel", role: "tabpanel", tabindex: 0 });
+  const panel = el("section", { class: "panel", role: "tabpanel", id: "view", tabindex: 0 });
   const wait = el("p", { class: "wait", hidden: true }, "Looking …");
   const place = el("div");
-  const tabs = Object.fromEntries(NAMES.map((name) => [name, button(VIEWS[name][0], { role: "tab", id: `tab-${name}` }, () => open(name))]));
+  const tabs = Object.fromEntries(NAMES.map((name) => [name, button(VIEWS[name][0], { role: "tab", id: `tab-${name}`, "aria-controls": "view" }, () => open(name))]));
   let current = NAMES.includes(view) ? view : NAMES[0];
   let sentence = null;
   let data = null;
