@@ -1,15 +1,19 @@
 """The queue before a model: batches, turns, bounds, leaving, deadlines, misfortunes."""
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from serve.servers import until
 
 from regard.decode import DecodeOptions
 from regard.decode.translator import Translation
 from regard.serve.gather import SHARE, Gatherer
+from regard.serve.priority import NICE
 from regard.serve.refusal import Refusal
 
 ONE, TWO = DecodeOptions(beam=1), DecodeOptions(beam=2)
@@ -245,3 +249,10 @@ def test_several_threads_lose_nothing(engine: Engine, make: Make) -> None:
 
     for i, found in enumerate(run(work())):
         assert found == [f"{i}-{j} {'X' * 60}" for j in range(20)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
+def test_those_who_compute_give_way_to_the_one_who_answers(make: Make) -> None:
+    (thread,) = make()._threads
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    until(lambda: os.getpriority(os.PRIO_PROCESS, thread.native_id or 0) == min(19, own + NICE))

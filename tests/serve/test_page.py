@@ -132,6 +132,18 @@ def test_an_alternative_can_be_looked_into(visit: Visitor) -> None:
     other.click()
     assert output(page) == text
     expect(page.locator(".r-sentence")).to_contain_text(text.split()[-1])
+    again = visit("#" + page.url.partition("#")[2])
+    expect(again.locator("[data-translation]")).to_have_text(text)
+    other.click()
+    expect(page.locator("[data-translation]")).to_have_text("el hombre come el pan hoy")
+
+
+def test_what_is_no_language_is_not_looked_into(visit: Visitor) -> None:
+    page = visit(f"#text={TEXT.replace(' ', '+')}")
+    expect(page.locator(".r-heat")).to_be_visible()
+    page.get_by_label("Text to translate").fill("123 456")
+    expect(page.locator("[data-translation]")).to_have_text("123 456")
+    expect(page.locator("[data-inside]")).to_be_hidden()
 
 
 def test_the_request_can_be_sent_by_others(visit: Visitor, address: str) -> None:

@@ -135,7 +135,7 @@ class TestText:
     def test_positions_and_norms(self, seen: Look) -> None:
         assert "██" in seen.draw("positions").text()
         assert "layer 2, attention" in seen.draw("norms", kind="encoder", layer=1).text()
-        with pytest.raises(UserError, match="no token 99"):
+        with pytest.raises(UserError, match="no such token: there are"):
             seen.draw("norms", token=99).text()
         with pytest.raises(UserError, match="no norms of layer 7"):
             seen.draw("norms", layer=7).text()

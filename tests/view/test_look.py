@@ -85,9 +85,9 @@ def test_a_users_mistakes_are_told(translator: Model, seen: Look) -> None:
         look(translator, TEXT, "the dog " * 300)
     with pytest.raises(UserError, match="one of the 2 models"):
         look(Model([translator.bundle, translator.bundle]), TEXT)
-    with pytest.raises(UserError, match="no layer 3: the model has 3"):
+    with pytest.raises(UserError, match="no such layer: the model has 3"):
         seen.draw(layer=3).svg()
-    with pytest.raises(UserError, match="no head -1"):
+    with pytest.raises(UserError, match="no such head"):
         seen.draw(head=-1).text()
 
 

@@ -77,9 +77,9 @@ def test_mistakes_are_told(network: Transformer) -> None:
         network(SOURCE, LENGTHS, TARGET)
     with pytest.raises(UserError, match="full=True"):
         Vectors.of(trace.only("encoder", 0))
-    with pytest.raises(UserError, match="no head 1: the model has 1"):
+    with pytest.raises(UserError, match="no such head: the model has 1"):
         example().steps(1, 0)
-    with pytest.raises(UserError, match="no token 2"):
+    with pytest.raises(UserError, match="no such token"):
         example().steps(0, 2)
-    with pytest.raises(UserError, match="no head 5"):
+    with pytest.raises(UserError, match="no such head"):
         example().to_dict(5)

@@ -114,15 +114,15 @@ why = last_of(why_steps)
 
 def chosen(rows: tuple[str, ...], word: int | str) -> int:
     """The number of an output word; a word that stands twice must be told by its number."""
-    listed = ", ".join(f"{i} {row}" for i, row in enumerate(rows))
+    listed = f"the output has {len(rows)} words: {' '.join(rows)}"
     if isinstance(word, int):
         if not 0 <= word < len(rows):
-            raise UserError(f"there is no output word {word}; there are: {listed}")
+            raise UserError(f"there is no word of that number; {listed}")
         return word
     found = [i for i, row in enumerate(rows) if row == word]
     if len(found) != 1:
         what = "does not stand" if not found else "stands more than once"
-        raise UserError(f"{word!r} {what} in the output; choose a number: {listed}")
+        raise UserError(f"{word!r} {what} in the output; choose one, or its number: {listed}")
     return found[0]
 
 

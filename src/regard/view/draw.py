@@ -93,7 +93,7 @@ class Drawing:
         weights = self.look.weights[self.of]
         for name, number, count in (("layer", self.layer, weights.shape[0]), ("head", self.head, weights.shape[1])):
             if number is not None and not 0 <= number < count:
-                raise UserError(f"there is no {name} {number}: the model has {count}, numbered from 0")
+                raise UserError(f"there is no such {name}: the model has {count}")
         return weights
 
     @property
@@ -168,7 +168,7 @@ class Drawing:
             raise UserError(f"there are no norms of layer {self.layer or 0} of the {side} in this look")
         count = len(found[0].x)
         if not 0 <= self.token < count:
-            raise UserError(f"there is no token {self.token}: there are {count}, numbered from 0")
+            raise UserError(f"there is no such token: there are {count}")
         return found[0]
 
     def _next(self) -> Any:

@@ -114,9 +114,9 @@ class Vectors:
         heads, queries, _ = self.q.shape
         keys = np.arange(self.k.shape[1])
         if not 0 <= head < heads:
-            raise UserError(f"there is no head {head}: the model has {heads}, numbered from 0")
+            raise UserError(f"there is no such head: the model has {heads}")
         if not 0 <= token < queries:
-            raise UserError(f"there is no token {token}: there are {queries}, numbered from 0")
+            raise UserError(f"there is no such token: there are {queries}")
         future = keys > token + len(keys) - queries if self.causal else np.zeros(len(keys), bool)
         padding = keys >= (len(keys) if self.real is None else self.real)
         q, k, v = (a.astype(float) for a in (self.q[head, token], self.k[head], self.v[head]))
@@ -126,7 +126,7 @@ class Vectors:
         """For the page, which works out the steps itself; all heads, or one."""
         heads = range(len(self.q)) if head is None else [head]
         if head is not None and not 0 <= head < len(self.q):
-            raise UserError(f"there is no head {head}: the model has {len(self.q)}, numbered from 0")
+            raise UserError(f"there is no such head: the model has {len(self.q)}")
         arrays = {"q": self.q, "k": self.k, "v": self.v}
         return {
             "kind": self.kind,

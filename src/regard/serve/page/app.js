@@ -111,7 +111,8 @@ function problem(error) {
 
 // Light, dark, or as the system has it: remembered by the browser.
 function theme(pressed) {
-  const order = ["", "light", "dark"];
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const order = dark ? ["", "light", "dark"] : ["", "dark", "light"]; // the first press is seen
   const show = (name) => {
     if (name) document.documentElement.dataset.theme = name;
     else delete document.documentElement.dataset.theme;

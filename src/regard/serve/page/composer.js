@@ -66,11 +66,13 @@ export function composer(root, info, place, told) {
     if (found) confidence.replaceChildren(...meter(found.translations[0].confidence));
     const others = found ? found.translations.slice(1) : [];
     find("alternatives").replaceChildren(...others.map((other) => {
-      const choose = button(other.text, { dir: "auto", lang: target.value, title: "Look into this one" }, () => {
-        output.textContent = other.text;
-        confidence.replaceChildren(...meter(other.confidence));
-        mark(choose);
-        told.translated({ ...found, chosen: other.text });
+      const choose = button(other.text, { dir: "auto", lang: target.value, title: "Look into this one; again for the best", "aria-pressed": "false" }, () => {
+        const back = choose.getAttribute("aria-pressed") === "true";
+        const one = back ? found.translations[0] : other;
+        output.textContent = one.text;
+        confidence.replaceChildren(...meter(one.confidence));
+        mark(back ? null : choose);
+        told.translated({ ...found, chosen: back ? undefined : other.text });
       });
       return el("li", {}, choose, el("small", { title: "Confidence" }, number(other.confidence)));
     }));
