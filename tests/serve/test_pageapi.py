@@ -83,7 +83,7 @@ def test_steps_of_one_head(client: TestClient, models: Models) -> None:
         ("/api/look", {"target": "en"}, "one model"),
         ("/api/look", {"target": "xx"}, "xx"),
         ("/api/steps", {"kind": "cross", "layer": 9}, "layer 9"),
-        ("/api/steps", {"kind": "cross", "head": 9}, "head 9"),
+        ("/api/steps", {"kind": "cross", "head": 9}, "head"),
         ("/api/steps", {"kind": "none"}, "kind"),
         ("/api/explain", {"masks": 10**9}, "masks"),
         ("/api/explain", {"text": " "}, "no text"),

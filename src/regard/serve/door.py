@@ -14,7 +14,7 @@ from regard.serve.meters import Meters
 from regard.serve.refusal import Refusal, busy
 
 OPEN = ("/health", "/metrics")  # answered however busy the server is
-PACE = 500  # refusals a second at most: clients who ask again at once must not keep the server busy with refusing
+PACE = 250  # refusals a second at most: clients who ask again at once must not keep the server busy with refusing
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"))
 NOSNIFF = (b"x-content-type-options", b"nosniff")  # what is said to be JSON is not to be taken for a page
 LEFT = 499  # as nginx has it: nobody was there to be answered

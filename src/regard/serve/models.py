@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,6 +13,7 @@ from regard.decode import DecodeOptions
 from regard.decode.engine import Torch
 from regard.decode.translator import Translation
 from regard.errors import UserError
+from regard.serve.priority import stand_back
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 Direction = tuple[str, str]
@@ -24,6 +26,9 @@ class Served:
     def __init__(self, model: Model, name: str, beam: int | None = None) -> None:
         self.model, self.name, self.beam = model, name, beam
         self.engine = "torch" if isinstance(model.translator.engine, Torch) else "ctranslate2"
+        # How many batches are decoded at once: CTranslate2 has a worker a core, torch shares each batch itself. Asked
+        # now: what any thread sets later changes the answer.
+        self.threads = torch.get_num_threads() if self.engine == "ctranslate2" else 1
         self._own = threading.Lock()
         self._options: dict[int, DecodeOptions] = {}
         self.options(0)  # a wrong beam is told at once
@@ -31,11 +36,6 @@ class Served:
     @property
     def direction(self) -> Direction:
         return self.model.languages
-
-    @property
-    def threads(self) -> int:
-        """How many batches are decoded at once: CTranslate2 has a worker a core; torch shares each batch itself."""
-        return torch.get_num_threads() if self.engine == "ctranslate2" else 1
 
     def options(self, alternatives: int) -> DecodeOptions:
         """The model's own decode options, with so many alternatives."""
@@ -113,7 +113,9 @@ def load_models(
     """Loads models; with ensemble, those of one direction translate together."""
     alone = [[path] for path in paths]
     groups = _by_direction(paths) if ensemble else alone
-    return Models([Served(_loaded(group, engine, precision), _name(group), beam) for group in groups])
+    with ThreadPoolExecutor(1, initializer=stand_back) as loading:  # an engine's threads inherit the one they start in
+        loaded = list(loading.map(lambda group: _loaded(group, engine, precision), groups))
+    return Models([Served(model, _name(group), beam) for model, group in zip(loaded, groups, strict=True)])
 
 
 def _by_direction(paths: Sequence[PathLike]) -> list[list[PathLike]]:

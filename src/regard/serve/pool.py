@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from regard.serve.priority import stand_back
 from regard.serve.refusal import STOPPING, busy
 
 Result = TypeVar("Result")
@@ -59,6 +60,7 @@ class Pool:
         self._thread.join(timeout=10)
 
     def _loop(self) -> None:
+        stand_back()
         torch.set_num_threads(1)
         while (one := self._work.get()) is not None:
             begun, work = one

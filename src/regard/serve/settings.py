@@ -27,7 +27,7 @@ class Settings:
     req_limit: int = field(
         default=0, metadata=_said("Requests a minute from one key or address; 0 sets no limit.", least=0)
     )
-    requests: int = field(default=256, metadata=_said("Most requests at once; more are refused with 503.", least=1))
+    requests: int = field(default=128, metadata=_said("Most requests at once; more are refused with 503.", least=1))
     queue: int = field(
         default=1000, metadata=_said("Most sentences that wait for a model; more are refused with 503.", least=1)
     )
