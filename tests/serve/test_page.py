@@ -138,6 +138,14 @@ def test_an_alternative_can_be_looked_into(visit: Visitor) -> None:
     expect(page.locator("[data-translation]")).to_have_text("el hombre come el pan hoy")
 
 
+def test_words_that_the_model_does_not_know_are_named(browser: Browser) -> None:
+    with listening(Models([untrained("en", "es")])) as address:
+        page = Visitor(browser, address)("#text=the+man+eats+Nothing+<b>")
+        expect(page.locator("[data-unknown]")).to_have_text(re.compile("does not know: Nothing <b>|Nothing  <  b  >"))
+        page.get_by_label("Text to translate").fill("the man eats")
+        expect(page.locator("[data-unknown]")).to_be_hidden()
+
+
 def test_what_is_no_language_is_not_looked_into(visit: Visitor) -> None:
     page = visit(f"#text={TEXT.replace(' ', '+')}")
     expect(page.locator(".r-heat")).to_be_visible()

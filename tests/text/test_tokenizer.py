@@ -255,3 +255,11 @@ def test_a_fork_is_silent_and_leaves_the_environment_alone() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "TOKENIZERS_PARALLELISM"}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
     assert (run.returncode, run.stdout, run.stderr) == (0, "False\n", "")
+
+
+def test_unknown_words_are_named_once_in_order() -> None:
+    texts = ["the man eats bread", "the woman eats fish"] * 3
+    words = Tokenizer.learn(texts, kind="word", size=30)
+    assert words.unknown("the Man eats, the Man 你好 sleeps") == ["Man", ",", "你好", "sleeps"]
+    assert words.unknown("the man") == []
+    assert Tokenizer.learn(texts, kind="bpe", size=300).unknown("你好 <script> Ω") == []

@@ -65,8 +65,10 @@ def routes(service: Service) -> APIRouter:
         service.allow(asked.alternatives)
         detected = (await service.detect([asked.text]))[0] if asked.source == "auto" else None
         source = asked.source if detected is None else detected.language
-        found = await service.scored(asked.text, service.way(source, asked.target), asked.alternatives, facts)
-        more = {} if detected is None else {"detected": detected.to_dict()}
+        way = service.way(source, asked.target)
+        found = await service.scored(asked.text, way, asked.alternatives, facts)
+        more: dict[str, Any] = {} if detected is None else {"detected": detected.to_dict()}
+        more["unknown"] = way[0].model.bundle.source.unknown(asked.text) if way else []
         return JSONResponse(told(*found, asked.alternatives) | {"source": source} | more)
 
     @router.post(

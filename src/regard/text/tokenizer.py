@@ -146,6 +146,15 @@ class Tokenizer:
             raise _refused(texts, error) from None
         return [encoding.ids for encoding in done]
 
+    def unknown(self, text: str) -> list[str]:
+        """The words of a text that the vocabulary lacks, each once. Pieces down to bytes lack none."""
+        opened = _opened(text)
+        found = self._inner.encode(opened, add_special_tokens=False)
+        missing = (
+            opened[a:b].strip() for number, (a, b) in zip(found.ids, found.offsets, strict=True) if number == UNK
+        )
+        return list(dict.fromkeys(missing))
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special ids say nothing."""
         kept = [int(i) for i in ids if i > EOS]

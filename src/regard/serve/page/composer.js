@@ -5,9 +5,10 @@ import { post } from "./api.js";
 const WAIT = 220; // milliseconds without a key pressed before a translation is asked for
 const AUTO = "auto";
 const ALTERNATIVES = 3;
+const MANY = 12; // unknown words that are named
 // Short ones that small models know too: lower case, no full stop.
 const EXAMPLES = {
-  en: ["the animal didn't cross the street because it was too tired", "this cat is very large", "two dogs are running in the park"],
+  en: ["the animal didn't cross the street because it was too tired", "this cat is very large", "my cow crossed the park because it was open"],
   de: ["zwei hunde rennen durch den park", "eine frau liest ein buch"],
   es: ["este gato es muy grande", "la mujer lee un libro"],
   fr: ["ce chat est très grand", "une femme lit un livre"],
@@ -61,6 +62,9 @@ export function composer(root, info, place, told) {
     output.lang = target.value;
     find("detected").textContent = found?.detected ? `${names.get(found.detected.language)}, ${Math.round(found.detected.confidence)} % sure` : "";
     find("copy").hidden = !output.textContent;
+    const unknown = found ? found.unknown : [];
+    find("unknown").hidden = !unknown.length;
+    find("unknown").textContent = `The model does not know: ${unknown.slice(0, MANY).join("  ")}${unknown.length > MANY ? " …" : ""}`;
     const confidence = find("confidence");
     confidence.hidden = !found;
     if (found) confidence.replaceChildren(...meter(found.translations[0].confidence));
