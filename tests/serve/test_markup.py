@@ -123,6 +123,19 @@ def test_tags_follow_their_words_when_the_order_changes() -> None:
     assert tagged("la casa roja", block.marks, words) == "la <i>casa</i> <b>roja</b>"
 
 
+def test_no_word_is_in_two_elements_that_stood_side_by_side() -> None:
+    (block,) = parse("<b>red</b> <i>house</i>")
+    assert isinstance(block, Block)
+    words = Alignment([(0, 3), (4, 9)], [(0, 4), (5, 9)], np.array([[0.6, 0.4], [0.9, 0.1]]))
+    assert tagged("casa roja", block.marks, words) == "<i>casa</i> <b>roja</b>"
+
+
+@pytest.mark.parametrize("depth", [100, 5000])
+def test_deep_nesting_is_no_fault(depth: int) -> None:
+    html = "<b>" * depth + "word" + "</b>" * depth
+    assert shouted(html) == html.replace("word", "WORD")
+
+
 def test_an_element_is_never_torn_in_two() -> None:
     (block,) = parse("<b>does not</b> go")
     assert isinstance(block, Block)

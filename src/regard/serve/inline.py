@@ -33,26 +33,31 @@ def tagged(text: str, marks: Sequence[Mark], alignment: Alignment) -> str:
 
 
 def _place(marks: Sequence[Mark], alignment: Alignment, low: int, high: int) -> list[Placed]:
-    """Each mark at the run of words that looks most at its words; no word is taken twice."""
-    free = np.ones(high - low, dtype=bool)
+    """Each mark at the run of words that looks most at its words; no word is taken twice.
+
+    First each gets the word that speaks most for it, while there are words; then the free words beside it.
+    """
     inside = [_words(mark, alignment) for mark in marks]
     gains = [alignment.weights[low:high, its].sum(-1) - 0.5 for its in inside]
-    placed: dict[int, Placed] = {}
-    spans = [i for i, its in enumerate(inside) if len(its)]
-    for i in sorted(spans, key=lambda i: -float(gains[i].clip(0).sum())):
+    free = np.ones(high - low, dtype=bool)
+    seeds: dict[int, int] = {}
+    for i in sorted((i for i, its in enumerate(inside) if len(its)), key=lambda i: -gains[i].max(initial=-1)):
         if free.any():
-            start, stop = _best_run(gains[i], free)
-            free[start:stop] = False
-            placed[i] = Placed(marks[i], low + start, low + stop)
-    taken = [(p.start, p.stop) for p in placed.values()]
+            seeds[i] = int(np.where(free, gains[i], -np.inf).argmax())
+            free[seeds[i]] = False
+    placed = []
     for i, mark in enumerate(marks):
-        if i not in placed:
+        if i in seeds:
+            stop = seeds[i] + 1 + _reach(gains[i][seeds[i] + 1 :], free[seeds[i] + 1 :])
+            start = seeds[i] - _reach(gains[i][: seeds[i]][::-1], free[: seeds[i]][::-1])
+            free[start:stop] = False
+            placed.append(Placed(mark, low + start, low + stop))
+        else:
             at = _point(mark, alignment, low, high)
-            at = next((start for start, stop in taken if start < at < stop), at)
-            placed[i] = Placed(mark, at, at)
-    for one in placed.values():
+            placed.append(Placed(mark, at, at))
+    for one in placed:
         one.inner = _place(one.mark.inner, alignment, one.start, one.stop)
-    return sorted((placed[i] for i in range(len(marks))), key=lambda p: (p.start, p.stop))
+    return sorted(placed, key=lambda p: (p.start, p.stop))
 
 
 def _words(mark: Mark, alignment: Alignment) -> NDArray[np.intp]:
@@ -60,23 +65,11 @@ def _words(mark: Mark, alignment: Alignment) -> NDArray[np.intp]:
     return np.array([i for i, (a, b) in enumerate(alignment.source) if a < mark.end and b > mark.start], dtype=np.intp)
 
 
-def _best_run(gain: Matrix, free: NDArray[np.bool_]) -> tuple[int, int]:
-    """The run of free words with the largest sum; where nothing speaks for any, the one free word with the most."""
-    best, found = 0.0, None
-    total, begin = 0.0, 0
-    for i, (value, open_) in enumerate(zip(gain.tolist(), free.tolist(), strict=True)):
-        if total <= 0 or not open_:
-            total, begin = 0.0, i
-        if not open_:
-            begin = i + 1
-            continue
-        total += value
-        if total > best:
-            best, found = total, (begin, i + 1)
-    if found is None:
-        one = int(np.where(free, gain, -np.inf).argmax())
-        found = (one, one + 1)
-    return found
+def _reach(gain: Matrix, free: NDArray[np.bool_]) -> int:
+    """How many of the words that follow to take: as far as they are free, up to where most speaks for them."""
+    end = len(free) if free.all() else int(free.argmin())
+    sums = gain[:end].cumsum()
+    return int(sums.argmax()) + 1 if end and sums.max() > 0 else 0
 
 
 def _point(mark: Mark, alignment: Alignment, low: int, high: int) -> int:

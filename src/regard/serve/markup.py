@@ -36,9 +36,9 @@ KEPT = frozenset((
     "code", "pre", "kbd", "samp", "var", "math", "svg",
 ))  # fmt: skip
 EMPTY_IF_SLASHED = frozenset(("math", "svg"))  # <svg/> is whole; in HTML's own elements the slash says nothing
-# Inline elements inside one another, characters of a block with tags in it, and those tags: beyond that, tags end
-# sentences too. Placing them takes words times tags.
-DEEPEST, LONGEST, MOST = 50, 8000, 400
+# Characters of a block with tags in it, and those tags: beyond that, tags end sentences too. Placing them takes words
+# times tags, and a step deeper for each that stands in another.
+LONGEST, MOST = 8000, 400
 
 
 @dataclass(frozen=True)
@@ -168,21 +168,19 @@ def _pairs(run: list[Piece]) -> tuple[dict[int, int], set[int]]:
     pairs: dict[int, int] = {}
     unmatched: set[int] = set()
     opened: list[int] = []
-    beyond = sum(len(piece.raw) for piece in run if piece.kind == "text") > LONGEST
-    beyond = beyond or sum(piece.kind != "text" for piece in run) > MOST
+    marks = {at for at, piece in enumerate(run) if piece.kind != "text"}
+    if len(marks) > MOST or sum(len(piece.raw) for piece in run if piece.kind == "text") > LONGEST:
+        return {}, marks
     for at, piece in enumerate(run):
         if piece.kind == "open":
             opened.append(at)
-            beyond = beyond or len(opened) > DEEPEST
         elif piece.kind == "close":
-            if any(run[i].name == piece.name for i in opened[-DEEPEST:]):
+            if any(run[i].name == piece.name for i in opened):
                 while run[opened[-1]].name != piece.name:
                     unmatched.add(opened.pop())
                 pairs[opened.pop()] = at
             else:
                 unmatched.add(at)
-    if beyond:
-        return {}, {at for at, piece in enumerate(run) if piece.kind != "text"}
     return pairs, unmatched | set(opened)
 
 

@@ -6,46 +6,47 @@ import socket
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from regard.serve import logs
 from regard.serve.app import make_app
 from regard.serve.listen import url
 from regard.serve.models import Models
+from regard.serve.service import Service
 from regard.serve.settings import Settings
 
 
-def run(models: Models, settings: Settings, bound: socket.socket, *, say_ready: bool = True) -> None:
+def run(models: Models, settings: Settings, bound: socket.socket) -> None:
     """Serves until SIGTERM or Ctrl-C."""
     logs.write_to_stderr()
-    app = make_app(models, settings)
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, ws="none", lifespan="on", backlog=2048,
-        proxy_headers=bool(settings.proxy), forwarded_allow_ips=list(settings.proxy),
-        # Our own refusals come at the end of the grace; this is for what does not heed them.
-        timeout_graceful_shutdown=int(settings.grace) + 3,
-    )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises it again when all is done: that is no failure
-    _Server(config, settings.grace, url(bound) if say_ready else None).run(sockets=[bound])
+    Server(make_app(models, settings), settings, f"Regard is ready at {url(bound)} (Ctrl-C stops it)").run([bound])
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Says when it is ready, and ends the grace on time."""
 
-    def __init__(self, config: uvicorn.Config, grace: float, ready: str | None) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, ready: str = "") -> None:
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, server_header=False, ws="none", lifespan="on", backlog=2048,
+            proxy_headers=bool(settings.proxy), forwarded_allow_ips=list(settings.proxy),
+            # Our own refusals come at the end of the grace; this is for what does not heed them.
+            timeout_graceful_shutdown=int(settings.grace) + 3,
+        )  # fmt: skip
         super().__init__(config)
-        self.grace, self.ready = grace, ready
+        self.service: Service = app.state.service
+        self.grace, self.ready = settings.grace, ready
         self.loop: asyncio.AbstractEventLoop | None = None  # once it is up
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.loop = asyncio.get_running_loop()
         if self.started and self.ready:
-            print(f"Regard is ready at {self.ready} (Ctrl-C stops it)", flush=True)
+            print(self.ready, flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if not self.should_exit and self.loop is not None:
             logs.event("stopping", grace=self.grace)
-            service = self.config.app.state.service  # type: ignore[union-attr]
-            self.loop.call_soon_threadsafe(self.loop.call_later, self.grace, service.close)
+            self.loop.call_soon_threadsafe(self.loop.call_later, self.grace, self.service.close)
         super().handle_exit(sig, frame)
