@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -103,9 +104,11 @@ def test_what_does_not_end_in_time_ends_with_an_error_event(models: Models, monk
     until(lambda: server.started)
     stream = post(url(bound), {"text": "the man eats the bread", "source": "en", "target": "es"}, "/api/explain")
     assert stream.readline() == b"event: step\n"
+    begun = time.monotonic()
     server.handle_exit(signal.SIGTERM, None)
     *_, last = stream.read().decode().strip().split("\n\n")
     assert last == 'event: error\ndata: {"error": "The server is shutting down"}'
+    assert time.monotonic() - begun < 2  # by the end of the grace, not by uvicorn's hand
     held.set()
     thread.join(20)
     assert not thread.is_alive()

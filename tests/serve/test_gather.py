@@ -19,6 +19,10 @@ from regard.serve.refusal import Refusal
 ONE, TWO = DecodeOptions(beam=1), DecodeOptions(beam=2)
 
 
+class Panic(BaseException):
+    """As a library of another language raises it."""
+
+
 class Engine:
     """Translates into capitals, when it is let; remembers what it got together."""
 
@@ -32,6 +36,8 @@ class Engine:
         assert self.gate.wait(20)
         if "poison" in texts:
             raise ValueError("poison")
+        if "panic" in texts:
+            raise Panic
         return [[Translation(text.upper(), 0.0, 1.0)] for text in texts]
 
 
@@ -214,6 +220,18 @@ def test_one_requests_misfortune_is_not_its_neighbours(engine: Engine, make: Mak
         assert await asked(gatherer, ["d"]) == ["D"]
 
     run(work())
+
+
+def test_the_thread_outlives_whatever_is_raised(engine: Engine, make: Make) -> None:
+    engine.gate.set()
+
+    async def work() -> list[str]:
+        gatherer = make()
+        with pytest.raises(RuntimeError, match="Panic"):
+            await asked(gatherer, ["panic"])
+        return await asked(gatherer, ["a"])
+
+    assert run(work()) == ["A"]
 
 
 def test_closing_tells_those_who_wait(engine: Engine, make: Make) -> None:

@@ -130,6 +130,18 @@ def test_no_word_is_in_two_elements_that_stood_side_by_side() -> None:
     assert tagged("casa roja", block.marks, words) == "<i>casa</i> <b>roja</b>"
 
 
+def test_a_word_that_was_half_in_each_of_two_elements_is_in_one() -> None:
+    (block,) = parse("<b>foo</b><i>bar</i> baz")
+    assert isinstance(block, Block)
+    words = Alignment([(0, 6), (7, 10)], [(0, 1), (2, 3), (4, 5)], np.array([[1, 0], [0.8, 0.2], [0.9, 0.1]]))
+    assert tagged("x y z", block.marks, words) == "<b>x y</b> <i>z</i>"
+
+
+def test_in_a_very_long_block_tags_end_sentences() -> None:
+    assert "<b>" not in parse("a " * 3000 + "<b>x</b>")
+    assert "<b>" in parse("a " * 5000 + "<b>x</b>")
+
+
 @pytest.mark.parametrize("depth", [100, 5000])
 def test_deep_nesting_is_no_fault(depth: int) -> None:
     html = "<b>" * depth + "word" + "</b>" * depth

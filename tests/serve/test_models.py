@@ -1,11 +1,12 @@
 """Several models: directions, ways through a third language, ensembles, engines."""
 
+import threading
 from pathlib import Path
 
 import pytest
 from serve.servers import Start, untrained
 
-from regard.api import load
+from regard.api import Model, load
 from regard.errors import UserError
 from regard.serve.models import Models, load_models
 
@@ -87,6 +88,23 @@ def test_auto_falls_back_to_torch(trained: Path, monkeypatch: pytest.MonkeyPatch
     assert load_models([trained]).by_direction["en", "es"].engine == "torch"
     with pytest.raises(UserError, match="not installed"):
         load_models([trained], "ctranslate2")
+
+
+def test_nobody_decodes_with_a_network_that_is_looked_into(models: Models) -> None:
+    served = models.by_direction["en", "es"]
+    looking, done = threading.Event(), threading.Event()
+
+    def work(model: Model) -> None:
+        looking.set()
+        assert not done.wait(0.2)
+
+    look = threading.Thread(target=served.look, args=(work,))
+    look.start()
+    assert looking.wait(20)
+    decode = threading.Thread(target=lambda: (served.decode(["the man"], served.options(0)), done.set()))
+    decode.start()
+    look.join(20)
+    assert done.wait(20)
 
 
 def test_the_beam_can_be_chosen(trained: Path) -> None:

@@ -3,16 +3,19 @@
 import base64
 import hashlib
 import json
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from serve.servers import Start
+from serve.servers import Start, listening, until
 
 from regard.serve import app as app_module
 from regard.serve.models import Models
+from regard.serve.pageapi import STREAMS
 from regard.view.look import look
 
 SENTENCE = {"text": "the man eats the bread", "source": "en", "target": "es"}
@@ -131,6 +134,36 @@ def test_a_fault_in_the_middle_of_a_stream_ends_it_with_an_error(
     found = events(client.post("/api/explain", json=SENTENCE).text)
     assert [name for name, _ in found] == ["step", "error"]
     assert "secret" not in found[-1][1]["error"]
+
+
+def test_streams_are_bounded(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.explain import why_steps
+
+    def endless(*args: Any, **options: Any) -> Any:
+        first = next(why_steps(*args, **options))
+        while True:
+            yield first
+
+    monkeypatch.setattr("regard.explain.translation.why_steps", endless)
+    with listening(models) as address:
+        request = urllib.request.Request(f"{address}/api/explain", json.dumps(SENTENCE).encode())
+        request.add_header("content-type", "application/json")
+        streams = [urllib.request.urlopen(request, timeout=20) for _ in range(STREAMS)]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=20)
+        assert refused.value.code == 503
+        streams.pop().close()
+        until(lambda: _answers(request))
+        for stream in streams:
+            stream.close()
+
+
+def _answers(request: urllib.request.Request) -> bool:
+    try:
+        urllib.request.urlopen(request, timeout=20).close()
+    except urllib.error.HTTPError:
+        return False
+    return True
 
 
 def test_text_and_markup_in_errors_and_looks_is_data(client: TestClient) -> None:
