@@ -89,7 +89,7 @@ def write_tsv(path: Path, pairs: list[tuple[str, str]]) -> None:
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: its event loop runs in this thread, and others want one of their own
 def browser() -> "Iterator[Browser]":
     """A real browser: skipped where there is none, but never in CI."""
     from playwright.sync_api import sync_playwright

@@ -1,14 +1,12 @@
 """The explanation's page in a real browser: what a person reads is what Python computed, and it refines in place."""
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from regard.api import Model
 from regard.explain import image, text, why, why_steps
@@ -16,20 +14,7 @@ from regard.explain.result import Explanation
 
 TEXT = "the woman buys the bread today"
 NASTY = "it's <script>alert('x')</script> & <img src=x onerror=alert(1)> good"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        missing = f"no browser: none of {', '.join(BROWSERS)} is installed"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from regard.errors import UserError
-from regard.explain import overlay, page
+from regard.explain import overlay
 from regard.explain.curves import Curves, curves
 from regard.explain.result import last_of
 from regard.explain.rise import Array, Asking, Plan, Saliency, Score, check_keep, planned, rise
 from regard.view import png
+from regard.view.page import framed
 
 Image = NDArray[Any]  # H W C, or H W
 BlackBox = Callable[[Image], Any]  # a batch of images to scores: B, or B K
@@ -161,7 +162,7 @@ class ImageExplanation:
         return overlay.html(self, tested)
 
     def _repr_html_(self) -> str:
-        return page.framed(self.to_html())
+        return framed(self.to_html(), "Explanation")
 
     def __repr__(self) -> str:
         size = " x ".join(map(str, self.values.shape))

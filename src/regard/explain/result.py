@@ -13,6 +13,7 @@ from rich.text import Text
 from regard.explain import page, show
 from regard.explain.curves import Curves, curves
 from regard.explain.rise import Array, Saliency, Score
+from regard.view.page import framed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Explanation:
         return page.html(self.to_dict(tested), self.to_svg())
 
     def _repr_html_(self) -> str:
-        return page.framed(self.to_html())
+        return framed(self.to_html(), "Explanation")
 
     def __repr__(self) -> str:
         found = ", ".join(f"{row!r}: {self.top(i, 1)[0][0]!r}" for i, row in enumerate(self.rows[:8]))

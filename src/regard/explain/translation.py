@@ -12,8 +12,9 @@ from regard.decode.engine import pad
 from regard.errors import UserError
 from regard.explain.result import Explanation, last_of
 from regard.explain.rise import Array, Bits, planned, rise
-from regard.text import BOS, EOS, SPECIALS, UNK, Tokenizer
+from regard.text import BOS, EOS, SPECIALS, UNK
 from regard.view import words
+from regard.view.look import encoded
 
 if TYPE_CHECKING:
     from regard.api import Model
@@ -33,12 +34,12 @@ class Sentence:
             raise UserError("the target is empty: there is no word to explain")
         self.networks = [bundle.model for bundle in model.bundles]
         bundle, most = model.bundle, model.translator.max_source
-        self.source = _encoded(bundle.source, text, "text", most)
+        self.source = encoded(bundle.source, text, "text", most)
         if target is None:
             best = model.translator.engine.decode([self.source], [0], model.options(n_best=1, sample=False))[0][0]
             self.target, self.output = list(best.tokens), bundle.target.decode(best.tokens)
         else:
-            self.target, self.output = _encoded(bundle.target, target, "target", most), target
+            self.target, self.output = encoded(bundle.target, target, "target", most), target
         if not self.target:
             raise UserError("the translation is empty: there is no word to explain")
         pieces, written = bundle.source.surface(self.source), bundle.target.surface(self.target)
@@ -124,10 +125,3 @@ def chosen(rows: tuple[str, ...], word: int | str) -> int:
         what = "does not stand" if not found else "stands more than once"
         raise UserError(f"{word!r} {what} in the output; choose one, or its number: {listed}")
     return found[0]
-
-
-def _encoded(tokenizer: Tokenizer, text: str, name: str, most: int) -> list[int]:
-    tokens = tokenizer.encode(text)
-    if len(tokens) > most:
-        raise UserError(f"the {name} has {len(tokens)} tokens, the model is made for {most}; explain one sentence")
-    return tokens

@@ -1,8 +1,6 @@
 """The application: routes, and the layers around them."""
 
 import asyncio
-import base64
-import hashlib
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,6 +23,7 @@ from regard.serve.refusal import Refusal
 from regard.serve.service import Service
 from regard.serve.settings import Settings
 from regard.serve.store import Store
+from regard.view.page import hashed
 
 PAGE = Path(__file__).parent / "page"
 VIEW = Path(view.__file__).parent / "page"
@@ -84,16 +83,12 @@ def page() -> Response:
     if not file.is_file():
         return PlainTextResponse("Regard is serving; its API is described at /spec.\n")
     html = file.read_text(encoding="utf-8")
-    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in _SCRIPT.findall(html))
+    hashes = " ".join(map(hashed, _SCRIPT.findall(html)))
     policy = (
         f"default-src 'none'; script-src 'self' {hashes}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return HTMLResponse(html, headers={"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -3,11 +3,12 @@
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
 
 from regard.api import Model
 from regard.errors import UserError
@@ -23,12 +24,22 @@ from regard.serve.told import told
 STREAMS = 4  # explanations at once
 PLAIN = 500_000  # weights in an answer that is not packed: ten megabytes
 Result = TypeVar("Result")
+Handler = Callable[[Request], Awaitable[Response]]
+Route = Callable[[Handler], Handler]
 
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["page"], default_response_class=JSONResponse)
     streams = 0
     known: dict[Served, dict[str, Any]] = {}  # the roles of a model's heads, once somebody has asked
+
+    def post(path: str, asked: type[BaseModel], auto: bool = False, kind: str = "application/json") -> Route:
+        languages = service.models.languages
+        return router.post(
+            path,
+            responses=shapes.responses(dict[str, Any], kind=kind),
+            openapi_extra=shapes.body(asked, languages, auto=auto),
+        )
 
     @router.get("/info", responses={200: {"description": "Models, languages, limits."}})
     async def info() -> Response:
@@ -52,11 +63,7 @@ def routes(service: Service) -> APIRouter:
             }
         )
 
-    @router.post(
-        "/translate",
-        responses=shapes.responses(dict[str, Any]),
-        openapi_extra=shapes.body(parameters.Typed, service.models.languages, auto=True),
-    )
+    @post("/translate", parameters.Typed, auto=True)
     async def translate(request: Request) -> Response:
         """Translate one text, told sentence by sentence and with how sure the model is."""
         asked = await read(parameters.Typed, request)
@@ -71,11 +78,7 @@ def routes(service: Service) -> APIRouter:
         more["unknown"] = way[0].model.bundle.source.unknown(asked.text) if way else []
         return JSONResponse(told(*found, asked.alternatives) | {"source": source} | more)
 
-    @router.post(
-        "/roles",
-        responses=shapes.responses(dict[str, Any]),
-        openapi_extra=shapes.body(parameters.Pair, service.models.languages),
-    )
+    @post("/roles", parameters.Pair)
     async def roles(request: Request) -> Response:
         """Which heads of a model find who, did what, to whom: on sentences whose grammar is known."""
         from regard.view.roles import roles_or_why
@@ -92,11 +95,7 @@ def routes(service: Service) -> APIRouter:
             known[served] = await service.looks.run(lambda: served.look(work))
         return JSONResponse(known[served])
 
-    @router.post(
-        "/look",
-        responses=shapes.responses(dict[str, Any]),
-        openapi_extra=shapes.body(parameters.Look, service.models.languages),
-    )
+    @post("/look", parameters.Look)
     async def look(request: Request) -> Response:
         """What the model attends to as it translates one sentence: tokens, and the weights of all layers and heads."""
         from regard.view.look import look as look_into
@@ -113,11 +112,7 @@ def routes(service: Service) -> APIRouter:
 
         return await looked(request, asked, work)
 
-    @router.post(
-        "/steps",
-        responses=shapes.responses(dict[str, Any]),
-        openapi_extra=shapes.body(parameters.Steps, service.models.languages),
-    )
+    @post("/steps", parameters.Steps)
     async def steps(request: Request) -> Response:
         """The queries, keys and values of one head, from which its weights and its output follow."""
         from regard.view.look import look as look_into
@@ -144,11 +139,7 @@ def routes(service: Service) -> APIRouter:
         service.count(facts, [asked.text + (asked.translation or "")])
         return _one(service.way(asked.source, asked.target))
 
-    @router.post(
-        "/explain",
-        responses=shapes.responses(None, kind="text/event-stream"),
-        openapi_extra=shapes.body(parameters.Explain, service.models.languages),
-    )
+    @post("/explain", parameters.Explain, kind="text/event-stream")
     async def explain(request: Request) -> Response:
         """Why each output word was written, by RISE: events `step` as the map gets clearer, then `end` or `error`."""
         nonlocal streams

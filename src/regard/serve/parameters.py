@@ -38,25 +38,25 @@ class Detect(Keyed):
     q: str | list[str] = Field(description="The text to judge, or several.", examples=["Hello world!"])
 
 
-class Translate(Keyed):
+class Pair(Keyed):
+    source: Code = Field(description="The language it is in.", examples=["en"])
+    target: Code = Field(description="The language of its translation.", examples=["es"])
+
+
+class TranslateFile(Pair):
+    source: Code = Field(description="The language it is in, or auto.", examples=["en"])
+
+
+class Translate(TranslateFile):
     q: str | list[str] = Field(description="The text to translate, or several.", examples=["Hello world!"])
-    source: Code = Field(description="The text's language, or auto.", examples=["en"])
-    target: Code = Field(description="The language wanted.", examples=["es"])
     format: Annotated[Literal["text", "html"], BeforeValidator(lambda given: given or "text")] = Field(
         "text", description="html keeps tags as they are."
     )
     alternatives: Number = Field(0, ge=0, description="How many other translations to give besides.")
 
 
-class TranslateFile(Keyed):
-    source: Code = Field(description="The file's language, or auto.", examples=["en"])
-    target: Code = Field(description="The language wanted.", examples=["es"])
-
-
-class Sentence(Keyed):
+class Sentence(Pair):
     text: str = Field(min_length=1, description="One sentence.", examples=["Hello world!"])
-    source: Code = Field(description="Its language.", examples=["en"])
-    target: Code = Field(description="The language of its translation.", examples=["es"])
     translation: str | None = Field(None, description="Look at this translation in place of the model's own.")
 
 
@@ -70,16 +70,9 @@ class Steps(Sentence):
     head: Number = Field(0, description="From 0.", ge=0)
 
 
-class Typed(Keyed):
+class Typed(TranslateFile):
     text: str = Field(min_length=1, description="The text to translate.", examples=["Hello world!"])
-    source: Code = Field(description="The text's language, or auto.", examples=["en"])
-    target: Code = Field(description="The language wanted.", examples=["es"])
     alternatives: Number = Field(0, description="How many other translations to give besides.", ge=0)
-
-
-class Pair(Keyed):
-    source: Code = Field(examples=["en"])
-    target: Code = Field(examples=["es"])
 
 
 class Explain(Sentence):

@@ -19,6 +19,7 @@ from regard.serve.rate import Rate, network
 from regard.serve.refusal import Refusal, shown
 from regard.serve.sentences import Cut, cut
 from regard.serve.settings import Settings
+from regard.serve.told import ranked
 
 CHUNK = 128  # sentences of one request that wait in a queue at a time
 
@@ -179,10 +180,7 @@ def _hops(way: Sequence[Served]) -> list[tuple[bool, Served]]:
 
 
 def _ranks(sentences: Sequence[Sequence[Translation]], alternatives: int) -> list[list[str]]:
-    """The best of each sentence, then the second best of each, and so on."""
-    most = max(map(len, sentences), default=1)
-    ranks = range(min(alternatives + 1, most))
-    return [[found[min(rank, len(found) - 1)].text for found in sentences] for rank in ranks]
+    return [[one.text for one in chosen] for chosen in ranked(sentences, alternatives)]
 
 
 def _filled(served: Served, page: Page, ranks: Sequence[Sequence[str]]) -> list[str]:

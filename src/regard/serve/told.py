@@ -11,8 +11,7 @@ from regard.serve.sentences import Cut
 def told(whole: Cut, found: Sequence[Sequence[Translation]], alternatives: int) -> dict[str, Any]:
     """The best translations of all sentences together, then the second best, and so on; each text once."""
     translations: dict[str, float] = {}
-    for rank in range(min(alternatives + 1, max(map(len, found), default=1))):
-        chosen = [variants[min(rank, len(variants) - 1)] for variants in found]
+    for chosen in ranked(found, alternatives):
         translations.setdefault(whole.filled([one.text for one in chosen]), _confidence(chosen))
     return {
         "translations": [{"text": text, "confidence": round(sure, 4)} for text, sure in translations.items()],
@@ -21,6 +20,12 @@ def told(whole: Cut, found: Sequence[Sequence[Translation]], alternatives: int) 
             for source, variants in zip(whole.sentences, found, strict=True)
         ],
     }
+
+
+def ranked(sentences: Sequence[Sequence[Translation]], alternatives: int) -> list[list[Translation]]:
+    """The best of each sentence, then the second best of each, and so on."""
+    ranks = range(min(alternatives + 1, max(map(len, sentences), default=1)))
+    return [[found[min(rank, len(found) - 1)] for found in sentences] for rank in ranks]
 
 
 def _confidence(sentences: Sequence[Translation]) -> float:

@@ -4,7 +4,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,9 +125,7 @@ class Look:
         return page.make(self.to_page(roles, layer), still(self), view)
 
     def _repr_html_(self) -> str:
-        framed = escape(self.to_html(), quote=True)
-        frame = 'width="100%" height="900" style="border:0" sandbox="allow-scripts" title="Attention"'
-        return f'<iframe srcdoc="{framed}" {frame}></iframe>'
+        return page.framed(self.to_html(), "Attention")
 
     def __repr__(self) -> str:
         layers = {kind: w.shape[:2] for kind, w in self.weights.items()}
@@ -168,10 +165,10 @@ def look(model: "Model", text: str, target: str | None = None) -> Look:
         raise UserError("there is no text to look at")
     bundle = model.bundle
     most = model.translator.max_source
-    source = _encoded(bundle.source, text, "text", most)
+    source = encoded(bundle.source, text, "text", most)
     search = None
     if target is not None:
-        written = _encoded(bundle.target, target, "target", most)
+        written = encoded(bundle.target, target, "target", most)
     else:
         search = beam.search([bundle.model], [*source, EOS], model.options(sample=False, n_best=1), _device(bundle))
         written = list(search.best.tokens)  # their text, cut into tokens again, can give other ones
@@ -214,10 +211,11 @@ def show(trace: Trace, source: Sequence[str], target: Sequence[str] | None, row:
     return Look(joined[0], joined[1], ("", ""), axes, weights, vectors)
 
 
-def _encoded(tokenizer: Tokenizer, text: str, name: str, most: int) -> list[int]:
+def encoded(tokenizer: Tokenizer, text: str, name: str, most: int) -> list[int]:
+    """The tokens of one sentence, which must be no more than the model is made for."""
     tokens = tokenizer.encode(text)
     if len(tokens) > most:
-        raise UserError(f"the {name} has {len(tokens)} tokens, the model is made for {most}; look at one sentence")
+        raise UserError(f"the {name} has {len(tokens)} tokens, the model is made for {most}; give one sentence")
     return tokens
 
 

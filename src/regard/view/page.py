@@ -1,9 +1,10 @@
-"""Puts the attention page together: template, style, modules and data in one file that loads nothing."""
+"""Pages that are complete in themselves: template, style, modules and data in one file that loads nothing."""
 
 import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from html import escape
@@ -22,23 +23,38 @@ def make(data: dict[str, Any], picture: str, view: str) -> str:
     """The page for `Look.to_page()`, opened at a view; `picture` is the SVG that is shown where scripts do not run."""
     from regard import __version__
 
-    style, script = part("style.css") + part("look.css"), bundled("look.js") + "look_js.start(document);\n"
     parts = {
-        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action 'none'",
         "title": escape(f"Attention: {data['source']}"),
         "view": escape(view),
         "length": " long" if len(data["source"] + data["target"]) > LONG else "",
         "source": escape(data["source"]),
         "target": escape(data["target"] or "(nothing)"),
-        "style": style,
-        "script": script,
-        "data": embedded(data),
         "picture": picture,
         "version": escape(__version__),
     }
+    return document(
+        "look.html", parts, data, ["style.css", "look.css"], bundled("look.js") + "look_js.start(document);\n"
+    )
+
+
+def document(template: str, parts: dict[str, str], data: Any, styles: Sequence[str], script: str) -> str:
+    """A page from its template, whose policy lets its own style and script alone in. parts: HTML, escaped already."""
+    style = "".join(map(part, styles))
+    parts = parts | {
+        "policy": f"default-src 'none'; img-src data:; style-src {hashed(style)}; script-src {hashed(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        "style": style,
+        "script": script,
+        "data": embedded(data),
+    }
     # In one pass: what is put in is never searched for places again.
-    return _PLACE.sub(lambda match: parts[match[1]], part("look.html"))
+    return _PLACE.sub(lambda match: parts[match[1]], part("head.html") + part(template))
+
+
+def framed(document: str, title: str) -> str:
+    """A page inside a notebook's cell."""
+    frame = f'width="100%" height="900" style="border:0" sandbox="allow-scripts" title="{escape(title)}"'
+    return f'<iframe srcdoc="{escape(document, quote=True)}" {frame}></iframe>'
 
 
 def embedded(data: Any) -> str:
@@ -83,6 +99,7 @@ def part(name: str) -> str:
     return resources.files("regard.view").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def hashed(text: str) -> str:
+    """A style or script as a policy names it."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -58,35 +58,34 @@ export function composer(root, info, place, told) {
   function show(next) {
     found = next;
     output.classList.remove("old");
-    output.textContent = found ? found.translations[0].text : "";
+    output.textContent = "";
     output.lang = target.value;
     find("detected").textContent = found?.detected ? `${names.get(found.detected.language)}, ${Math.round(found.detected.confidence)} % sure` : "";
-    find("copy").hidden = !output.textContent;
+    find("copy").hidden = !found;
     const unknown = found ? found.unknown : [];
     find("unknown").hidden = !unknown.length;
     find("unknown").textContent = `The model does not know: ${unknown.slice(0, MANY).join("  ")}${unknown.length > MANY ? " …" : ""}`;
-    const confidence = find("confidence");
-    confidence.hidden = !found;
-    if (found) confidence.replaceChildren(...meter(found.translations[0].confidence));
+    find("confidence").hidden = !found;
     const others = found ? found.translations.slice(1) : [];
     find("alternatives").replaceChildren(...others.map((other) => {
-      const choose = button(other.text, { dir: "auto", lang: target.value, title: "Look into this one; again for the best", "aria-pressed": "false" }, () => {
-        const back = choose.getAttribute("aria-pressed") === "true";
-        const one = back ? found.translations[0] : other;
-        output.textContent = one.text;
-        confidence.replaceChildren(...meter(one.confidence));
-        mark(back ? null : choose);
-        told.translated({ ...found, chosen: back ? undefined : other.text });
-      });
+      const choose = button(other.text, { dir: "auto", lang: target.value, title: "Look into this one; again for the best" }, () =>
+        pick(choose.getAttribute("aria-pressed") === "true" ? found.translations[0] : other));
       return el("li", {}, choose, el("small", { title: "Confidence" }, number(other.confidence)));
     }));
-    const wanted = others.findIndex((other) => other.text === chosen);
+    const wanted = others.find((other) => other.text === chosen);
     chosen = null;
-    if (wanted >= 0) find("alternatives").querySelectorAll("button")[wanted].click();
-    else told.translated(found);
+    if (found) pick(wanted || found.translations[0]);
+    else told.translated(null);
   }
 
-  const mark = (chosen) => find("alternatives").querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", String(b === chosen)));
+  // One of the translations: it is shown, and looked into.
+  function pick(one) {
+    const best = one === found.translations[0];
+    output.textContent = one.text;
+    find("confidence").replaceChildren(...meter(one.confidence));
+    find("alternatives").querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", String(b.textContent === one.text)));
+    told.translated({ ...found, chosen: best ? undefined : one.text });
+  }
 
   function lay() {
     text.style.height = "auto";

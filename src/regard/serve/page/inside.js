@@ -1,6 +1,6 @@
 // The views of one sentence under the translation: a tab each, filled when it is opened.
 import { unpack } from "regard/data.js";
-import { button, el } from "regard/dom.js";
+import { el, tabs } from "regard/dom.js";
 import { shared } from "regard/shared.js";
 import { mount as alignment } from "regard/alignment.js";
 import { mount as grid } from "regard/grid.js";
@@ -28,37 +28,24 @@ const NAMES = Object.keys(VIEWS);
 
 // onView(name): a tab was opened. Gives {look(sentence), open(name)}; sentence: {text, source, target, translation}.
 export function inside(root, view, onView) {
-  const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
+  const titles = Object.fromEntries(NAMES.map((name) => [name, VIEWS[name][0]]));
+  const list = tabs("Views", titles, () => "view", open);
   const panel = el("section", { class: "panel", role: "tabpanel", id: "view", tabindex: 0 });
   const wait = el("p", { class: "wait", hidden: true }, "Looking …");
   const place = el("div");
-  const tabs = Object.fromEntries(NAMES.map((name) => [name, button(VIEWS[name][0], { role: "tab", id: `tab-${name}`, "aria-controls": "view" }, () => open(name))]));
   let current = NAMES.includes(view) ? view : NAMES[0];
   let sentence = null;
   let data = null;
   let state = null;
   let mounted = null;
   let asked = null;
-  list.append(...Object.values(tabs));
   panel.append(wait, place);
-  root.append(list, panel);
-  list.addEventListener("keydown", (event) => {
-    const at = NAMES.findIndex((name) => tabs[name] === event.target);
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: NAMES.length - 1 }[event.key];
-    if (at < 0 || to === undefined) return;
-    event.preventDefault();
-    open(NAMES[(to + NAMES.length) % NAMES.length]);
-    tabs[current].focus();
-  });
+  root.append(list.element, panel);
 
   function open(name) {
     current = name;
-    for (const each of NAMES) {
-      tabs[each].setAttribute("aria-selected", String(each === name));
-      tabs[each].tabIndex = each === name ? 0 : -1;
-    }
+    list.set(name);
     panel.setAttribute("aria-labelledby", `tab-${name}`);
-    list.scrollLeft = Math.max(0, tabs[name].offsetLeft - list.clientWidth / 3);
     onView(name);
     draw();
   }
@@ -74,7 +61,7 @@ export function inside(root, view, onView) {
     if (!data) return;
     const root = el("div");
     place.append(root);
-    const options = { shared: state, open, sentence };
+    const options = { shared: state, open: (other) => { open(other); list.focus(); }, sentence };
     if (current !== "roles" || data.roles) mounted = VIEWS[current][1](root, data, options);
     else rolesOf(root, options);
   }

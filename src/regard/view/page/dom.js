@@ -111,6 +111,33 @@ export function rove(element, columns = () => 1) {
   });
 }
 
+// Tabs, of which one is chosen; arrow keys choose the next. titles: {name: title}; panel(name): the panel's id.
+// Gives {element, set(name), focus()}; a tab that is chosen is given to onChoose, which sets it.
+export function tabs(label, titles, panel, onChoose) {
+  const names = Object.keys(titles);
+  const element = el("div", { class: "tabs", role: "tablist", "aria-label": label });
+  const buttons = names.map((name) =>
+    button(titles[name], { role: "tab", id: `tab-${name}`, "aria-controls": panel(name) }, () => onChoose(name)),
+  );
+  element.append(...buttons);
+  element.addEventListener("keydown", (event) => {
+    const at = buttons.indexOf(event.target);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: names.length - 1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    const next = (to + names.length) % names.length;
+    onChoose(names[next]);
+    focus();
+  });
+  const set = (chosen) => buttons.forEach((tab, i) => {
+    tab.setAttribute("aria-selected", String(names[i] === chosen));
+    tab.tabIndex = names[i] === chosen ? 0 : -1;
+    if (names[i] === chosen) element.scrollLeft = tab.offsetLeft - element.offsetLeft - element.clientWidth / 3;
+  });
+  const focus = () => buttons.find((tab) => tab.tabIndex === 0).focus();
+  return { element, set, focus };
+}
+
 let ink = null; // what turns any way of writing a colour into one
 
 // Red, green and blue of a CSS variable, as it is for this element now.

@@ -1,6 +1,6 @@
 // The self-contained page: its data, and a tab for each view that the data has something for.
 import { split, unpack } from "regard/data.js";
-import { button, el } from "regard/dom.js";
+import { el, tabs } from "regard/dom.js";
 import { shared } from "regard/shared.js";
 import { mount as alignment } from "regard/alignment.js";
 import { mount as grid } from "regard/grid.js";
@@ -26,46 +26,30 @@ export async function start(page) {
   const data = await unpack(JSON.parse(page.querySelector("[data-json]").textContent));
   const state = shared(data);
   const names = Object.keys(VIEWS).filter((name) => data[VIEWS[name][2]]);
-  const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
+  const titles = Object.fromEntries(names.map((name) => [name, VIEWS[name][0]]));
+  const list = tabs("Views", titles, (name) => `panel-${name}`, open);
   const panels = {};
-  const tabs = {};
   for (const name of names) {
-    const [tab, panel] = [`tab-${name}`, `panel-${name}`];
-    tabs[name] = button(VIEWS[name][0], { role: "tab", id: tab, "aria-controls": panel }, () => open(name));
-    panels[name] = el("section", { class: "panel", role: "tabpanel", id: panel, "aria-labelledby": tab, hidden: true });
-    list.append(tabs[name]);
+    const attributes = { id: `panel-${name}`, "aria-labelledby": `tab-${name}`, hidden: true };
+    panels[name] = el("section", { class: "panel", role: "tabpanel", ...attributes });
   }
   const mounted = new Set();
 
   function open(name) {
-    for (const each of names) {
-      tabs[each].setAttribute("aria-selected", String(each === name));
-      tabs[each].tabIndex = each === name ? 0 : -1;
-      panels[each].hidden = each !== name;
-    }
+    list.set(name);
+    for (const each of names) panels[each].hidden = each !== name;
     if (!mounted.has(name)) {
       mounted.add(name);
       const root = el("div");
       panels[name].append(root);
-      VIEWS[name][1](root, data, { shared: state, open: (other) => { open(other); tabs[other].focus(); } });
+      VIEWS[name][1](root, data, { shared: state, open: (other) => { open(other); list.focus(); } });
     }
-    list.scrollLeft = tabs[name].offsetLeft - list.offsetLeft - list.clientWidth / 3;
     if (location.protocol !== "about:") history.replaceState(null, "", `#${name}`);
   }
 
-  list.addEventListener("keydown", (event) => {
-    const at = names.findIndex((name) => tabs[name] === event.target);
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: names.length - 1 }[event.key];
-    if (at < 0 || to === undefined) return;
-    event.preventDefault();
-    const name = names[(to + names.length) % names.length];
-    open(name);
-    tabs[name].focus();
-  });
-
   describe(page, data);
   page.querySelector("[data-still]").remove();
-  page.querySelector("main").append(list, ...names.map((name) => panels[name]));
+  page.querySelector("main").append(list.element, ...names.map((name) => panels[name]));
   const wanted = location.hash.slice(1);
   open([wanted, page.body.dataset.view].find((name) => names.includes(name)) || names[0]);
   page.documentElement.dataset.ready = "";
