@@ -96,11 +96,13 @@ class _Writer:
 
     def _all(self, placed: Sequence[Placed]) -> None:
         for one in placed:
-            if one.start < len(self.spans):
+            before, after = one.mark.spaced
+            if one.start < len(self.spans) and not (after and not before and one.start):
                 self._up_to(self.spans[one.start][0])
-            elif self.spans:
-                self._up_to(self.spans[-1][1])
-            self.parts.append(one.mark.open)
+                self.parts += [one.mark.open, " " if after else ""]
+            else:  # right after the word before it
+                self._up_to(self.spans[one.start - 1][1] if self.spans else 0)
+                self.parts += [" " if before else "", one.mark.open]
             self._all(one.inner)
             if one.stop > one.start:
                 self._up_to(self.spans[one.stop - 1][1])

@@ -59,6 +59,7 @@ class Mark:
     open: str
     close: str = ""
     inner: list["Mark"] = field(default_factory=list)
+    spaced: tuple[bool, bool] = (False, False)  # of a point: whether white space stood before and after it
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ def _block(run: list[Piece], pairs: dict[int, int]) -> Block:
     text = ""
     top: list[Mark] = []
     levels = [top]
+    points: list[Mark] = []
     for at, piece in enumerate(run):
         if piece.kind == "text":
             text += unescape(piece.raw)
@@ -200,4 +202,8 @@ def _block(run: list[Piece], pairs: dict[int, int]) -> Block:
             if piece.kind == "open":
                 mark.close = run[pairs[at]].raw
                 levels.append(mark.inner)
+            else:
+                points.append(mark)
+    for point in points:
+        point.spaced = (text[: point.start][-1:].isspace(), text[point.end :][:1].isspace())
     return Block(text, top, "".join(piece.raw for piece in run))
