@@ -99,7 +99,9 @@ def test_overrides_do_not_change_the_tree_they_are_laid_over() -> None:
         ("train.betas=0.9", ["train.betas"]),
         ("train=pairs.tsv", ["train"]),
         ("model.size=tony", ["model.size 'tony' is not known; known: tiny, small, base, big"]),
-        ("model.name=bert", ["model.name 'bert' is not known; known: transformer"]),
+        ("model.name=burt", ["model.name 'burt' is not known; known: transformer, bert"]),
+        ("model.name=bert", ["model.name 'bert' cannot learn translation; these can: transformer"]),
+        ("task=translating", ["task 'translating' is not known; known: translation, classification"]),
         ("model.source_vocabulary=9", ["model.source_vocabulary comes from the tokenizer"]),
     ],
 )
@@ -228,7 +230,9 @@ def test_every_key_has_its_line_of_help() -> None:
 def test_every_key_that_is_listed_can_be_set() -> None:
     """Each default, given as an override, is what it was."""
     for key, _, default, _ in describe():
-        if default and not key.endswith("_vocabulary"):
-            recipe = make_recipe({}, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
-            assert recipe.model_copy(update={"model": {}}) == Recipe(), key
-            assert recipe.network(5, 5) == Recipe().network(5, 5), key
+        if default and not key.endswith("vocabulary"):
+            name = key.removeprefix("model.")
+            tree = {} if key == name or name in TransformerConfig.model_fields else {"task": "classification"}
+            recipe = make_recipe(tree, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
+            assert recipe.model_copy(update={"model": {}}) == make_recipe(tree), key
+            assert recipe.network(5, 5) == make_recipe(tree).network(5, 5), key

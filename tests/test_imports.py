@@ -33,10 +33,11 @@ ALLOWED: dict[str, set[str]] = {
     "bundle": {"__version__", "card", "decode", "errors", "files", "models", "nn", "text"},
     "hub": {"bundle", "decode", "errors", "files", "models", "nn", "text"},
     # learning
-    "tasks": {"config", "data", "decode", "errors", "models", "nn", "text"},
+    "tasks": {"bundle", "config", "data", "decode", "errors", "files", "models", "nn", "text"},
     "training": {"bundle", "config", "data", "device", "errors", "files", "models", "nn", "tasks", "text", "workers"},
     # what people use
-    "api": {"bundle", "config", "decode", "device", "errors", "hub", "training"},
+    "predict": {"bundle", "data", "tasks"},
+    "api": {"bundle", "config", "decode", "device", "errors", "hub", "predict", "tasks", "training"},
     "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
     "explain": {"api", "bundle", "decode", "errors", "text", "view"},
     "serve": {"__version__", "api", "bundle", "decode", "errors", "explain", "files", "text", "view"},

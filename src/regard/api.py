@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, overload
 
 from pydantic import ValidationError
 
@@ -15,9 +15,10 @@ from regard.decode.translator import WINDOW, Translation, Translator
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
+from regard.predict import Prediction, Predictor
+from regard.tasks.task import Pairs
 from regard.training import session
 from regard.training.fit import Callback
-from regard.training.prepare import Pairs
 from regard.training.progress import Show
 from regard.training.signals import Stopped
 
@@ -25,16 +26,31 @@ PathLike = str | os.PathLike[str]
 
 
 class Model:
-    """A translator: one bundle, or several with the same tokenizers as an ensemble."""
+    """A trained model: it translates, or it predicts. Several translators with the same tokenizers are an ensemble."""
 
     def __init__(self, bundles: Sequence[Bundle], engine: Engine | None = None) -> None:
         first = bundles[0]
+        self.bundle = first
+        self.bundles = list(bundles)
+        if first.task == "translation":
+            self.translator = self._translator(engine)
+        elif len(bundles) > 1:
+            raise UserError(f"an ensemble translates; {first.path} is a model for {first.task}")
+        elif first.task == "classification":
+            self.predictor = Predictor(first)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        does = {"translator": "translate", "predictor": "predict"}.get(name)
+        if does is None:
+            raise AttributeError(f"a model has no attribute {name!r}")
+        raise UserError(f"{self.bundle.path} is a model for {self.bundle.task}: it does not {does}")
+
+    def _translator(self, engine: Engine | None) -> Translator:
+        bundles, first = self.bundles, self.bundle
         for other in bundles[1:]:
             if (other.source.checksum, other.target.checksum) != (first.source.checksum, first.target.checksum):
                 raise UserError(f"{other.path} and {first.path} have different tokenizers: they cannot be an ensemble")
-        self.bundle = first
-        self.bundles = list(bundles)
-        self.translator = Translator(
+        return Translator(
             engine or Torch([b.model for b in bundles]),
             first.source,
             first.target,
@@ -57,6 +73,10 @@ class Model:
         if isinstance(texts, str):
             return self.translator.translate([texts], self.options(**options))[0]
         return self.translator.translate(list(texts), self.options(**options))
+
+    def predict(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
+        """Labels with probabilities, or a number, for each text or pair of texts."""
+        return self.predictor(texts)
 
     def n_best(self, texts: Sequence[str], **options: Any) -> list[list[Translation]]:
         """Several translations of each text with their scores, best first: n_best=5, beam=5."""
@@ -123,7 +143,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> Model:
-    """Trains a translator from a recipe (a path, a dict, or a Recipe), or from pairs in memory, and loads it.
+    """Trains a model from a recipe (a path, a dict, or a Recipe), or from pairs in memory, and loads it.
 
     Without a recipe it is the one that `regard train FILES` uses. changes: "key=value", as on the command line.
     Callbacks get every event as a dict: those of log.jsonl, and what happens around them.

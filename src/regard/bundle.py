@@ -2,6 +2,7 @@
 
 import errno
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from regard.card import card
 from regard.decode import DecodeOptions
 from regard.errors import UserError
 from regard.files import checksum, whole_folder
-from regard.models import MODELS, Transformer, TransformerConfig
+from regard.models import HEADS, MODELS, HeadConfig, Headed
 from regard.nn.initial import Unfilled
 from regard.text import Tokenizer
 
@@ -27,9 +28,9 @@ WEIGHTS = "model.safetensors"
 class Bundle:
     """A model with everything needed to use it and to know where it came from."""
 
-    model: Transformer
-    source: Tokenizer
-    target: Tokenizer
+    model: Any
+    source: Tokenizer  # of what is read
+    target: Tokenizer  # of what is written; a model with one tokenizer has it in both places
     languages: tuple[str, str]
     max_length: int  # tokens of a side, as trained
     decode: DecodeOptions = field(default_factory=DecodeOptions)
@@ -38,6 +39,8 @@ class Bundle:
     licences: list[str] = field(default_factory=list)
     name: str = "transformer"
     path: Path | None = None
+    task: str = "translation"
+    labels: list[str] = field(default_factory=list)  # what the outputs of a head are called
 
     @property
     def parameters(self) -> int:
@@ -68,8 +71,8 @@ class Bundle:
         return {
             "format": FORMAT,
             "regard": __version__,
-            "task": "translation",
-            "architecture": {"name": self.name, "config": self.model.config.model_dump(mode="json")},
+            "task": self.task,
+            "architecture": {"name": self.name, "config": self.model.config.model_dump(mode="json")} | self._head(),
             "parameters": self.parameters,
             "languages": {"source": self.languages[0], "target": self.languages[1]},
             "max_length": self.max_length,
@@ -78,7 +81,12 @@ class Bundle:
             "scores": self.scores,
             "licences": self.licences,
             "aliases": aliases,
-        }
+        } | ({"labels": self.labels} if self.labels else {})
+
+    def _head(self) -> dict[str, Any]:
+        if not isinstance(self.model, Headed):
+            return {}
+        return {"head": self.model.head.model_dump(mode="json"), "outputs": self.model.outputs}
 
 
 def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
@@ -127,10 +135,8 @@ def load_bundle(path: Path, *, verify: bool = True) -> Bundle:
     try:
         for name, expected in facts["files"].items():
             _check_file(folder, name, expected, verify)
-        kind = MODELS[facts["architecture"]["name"]]
-        config = kind.Config.model_validate(facts["architecture"]["config"])
         return Bundle(
-            _filled(kind, config, load_file(_inside(folder, WEIGHTS))),
+            _filled(_network(facts), load_file(_inside(folder, WEIGHTS))),
             Tokenizer.load(_inside(folder, facts["tokenizers"]["source"])),
             Tokenizer.load(_inside(folder, facts["tokenizers"]["target"])),
             (facts["languages"]["source"], facts["languages"]["target"]),
@@ -141,6 +147,8 @@ def load_bundle(path: Path, *, verify: bool = True) -> Bundle:
             facts["licences"],
             facts["architecture"]["name"],
             folder,
+            facts["task"],
+            facts.get("labels", []),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / 'model.json'} is damaged: {type(error).__name__} {error}") from None
@@ -150,10 +158,21 @@ def load_bundle(path: Path, *, verify: bool = True) -> Bundle:
         raise UserError(f"{folder / WEIGHTS} cannot be read: {error}") from None
 
 
-def _filled(kind: type[Transformer], config: TransformerConfig, weights: dict[str, torch.Tensor]) -> Transformer:
+def _network(facts: dict[str, Any]) -> Callable[[], Any]:
+    """What makes the network that model.json tells of."""
+    told = facts["architecture"]
+    kind = MODELS[told["name"]]
+    config = kind.Config.model_validate(told["config"])
+    if "head" not in told:
+        return lambda: kind(config)
+    head = HeadConfig.model_validate(told["head"])
+    return lambda: HEADS[facts["task"]](kind(config), head, int(told["outputs"]))
+
+
+def _filled(make: Callable[[], Any], weights: dict[str, torch.Tensor]) -> Any:
     """A model with these weights; names and shapes must be just the model's own."""
     with torch.device("meta"), Unfilled():
-        expected = {name: tuple(p.shape) for name, p in kind(config).named_parameters()}
+        expected = {name: tuple(p.shape) for name, p in make().named_parameters()}
     found = {name: tuple(t.shape) for name, t in weights.items()}
     if expected != found:
         wrong = sorted({name for name, _ in expected.items() ^ found.items()})[0]
@@ -162,7 +181,7 @@ def _filled(kind: type[Transformer], config: TransformerConfig, weights: dict[st
             f"expected {expected.get(wrong, 'absent')}"
         )
     with Unfilled():
-        model = kind(config)
+        model = make()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])

@@ -5,18 +5,20 @@ from typing import Any
 
 def card(facts: dict[str, Any]) -> str:
     """Markdown that says what the model is, how good it is by which measure, and what it was made of."""
-    source, target = facts["languages"]["source"], facts["languages"]["target"]
     config, training = facts["architecture"]["config"], facts["training"]
+    layers = (
+        f"{config['encoder_layers']} + {config['decoder_layers']}" if "encoder_layers" in config else config["layers"]
+    )
+    title, use = _use(facts)
     lines = [
-        f"# {source} → {target}",
+        f"# {title}",
         "",
-        f"A translation model: {facts['architecture']['name']}, {facts['parameters']:,} parameters, "
-        f"{config['encoder_layers']} + {config['decoder_layers']} layers, width {config['d_model']}, "
-        f"{config['heads']} heads. Made with Regard {facts['regard']}.",
+        f"A model for {facts['task']}: {facts['architecture']['name']}, {facts['parameters']:,} parameters, "
+        f"{layers} layers, width {config['d_model']}, {config['heads']} heads. Made with Regard {facts['regard']}.",
         "",
         "```python",
         "import regard",
-        'regard.load("this folder").translate(["a sentence"])',
+        f'regard.load("this folder").{use}',
         "```",
         "",
         "## Scores",
@@ -25,17 +27,27 @@ def card(facts: dict[str, Any]) -> str:
     lines += _scores(facts["scores"])
     lines += ["", "## Training", ""]
     lines += [f"- {name.replace('_', ' ')}: {_plain(value)}" for name, value in training.items() if name != "recipe"]
-    lines += [f"- longest side trained on: {facts['max_length']} tokens; longer input is translated in parts"]
+    if facts["task"] == "translation":
+        lines += [f"- longest side trained on: {facts['max_length']} tokens; longer input is translated in parts"]
     lines += ["", "## Data licences", ""]
     lines += [f"- {licence}" for licence in facts["licences"]] or ["None was stated in the recipe."]
     lines += [
         "",
         "## Limits",
         "",
-        "It knows what its training pairs showed it. Other kinds of text, and much longer sentences, come out worse.",
+        "It knows what its training data showed it. Other kinds of text, and much longer sentences, come out worse.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _use(facts: dict[str, Any]) -> tuple[str, str]:
+    """A title, and how the model is called."""
+    if facts["task"] == "translation":
+        return f"{facts['languages']['source']} → {facts['languages']['target']}", 'translate(["a sentence"])'
+    labels = facts.get("labels", [])
+    told = f": {', '.join(labels[:8])}{', …' if len(labels) > 8 else ''}" if labels else ""
+    return f"{facts['task'].capitalize()}{told}", 'predict(["a text"])'
 
 
 def _scores(scores: dict[str, Any]) -> list[str]:
@@ -44,8 +56,10 @@ def _scores(scores: dict[str, Any]) -> list[str]:
     lines = ["| set | metric | score | signature |", "|---|---|---|---|"]
     for name, found in scores.items():
         for metric, value in found.items():
-            spread = "" if value["interval"] is None else f" ± {value['interval']:.2f}"
-            lines.append(f"| {name} | {metric} | {value['value']:.2f}{spread} | `{value['signature']}` |")
+            spread = "" if value.get("interval") is None else f" ± {value['interval']:.2f}"
+            digits = 2 if "signature" in value else 4  # BLEU goes to 100, accuracy to 1
+            signature = f"`{value['signature']}`" if "signature" in value else ""
+            lines.append(f"| {name} | {metric} | {value['value']:.{digits}f}{spread} | {signature} |")
     return lines
 
 

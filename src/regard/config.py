@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from regard.decode.options import DecodeOptions
 from regard.errors import UserError
-from regard.models import MODELS
-from regard.models.transformer import TransformerConfig
+from regard.models import MODELS, HeadConfig
 
 
 class Section(BaseModel):
@@ -24,21 +23,30 @@ class Section(BaseModel):
 
 class DataConfig(Section):
     train: tuple[str, ...] = Field(
-        (), description="training pairs: one .tsv or .jsonl file, or two aligned files; .gz too"
+        (), description="training data; pairs are one .tsv or .jsonl file, or two aligned files; .gz too"
     )
-    dev: tuple[str, ...] = Field((), description="validation pairs; when absent, some training pairs are held out")
-    test: tuple[str, ...] = Field((), description="test pairs, scored once at the end")
+    dev: tuple[str, ...] = Field((), description="validation data; when absent, some training data is held out")
+    test: tuple[str, ...] = Field((), description="test data, scored once at the end")
     source: str = Field("source", description="code of the language translated from, such as 'en'")
     target: str = Field("target", description="code of the language translated to, such as 'es'")
     max_length: int = Field(256, ge=1, description="pairs with a longer side, in tokens, are left out and counted")
     max_chars: int = Field(5000, ge=1, description="pairs with a longer side, in characters, are left out and counted")
     skip_bad: bool = Field(False, description="leave out and count lines that are not UTF-8, in place of an error")
     keys: tuple[str, str] = Field(("source", "target"), description="the two keys of JSON lines")
+    text: tuple[str, ...] = Field(
+        (), max_length=2, description="columns with a text, or with the two of a pair: names, or numbers from 1"
+    )
+    label: str = Field("", description="the column with the label: a name, or a number from 1")
+    labels: Literal["one", "several", "number"] = Field(
+        "one", description="a text has one label, any number of them (with commas between), or a number to predict"
+    )
     licence: str = Field("", description="the data's licence, noted in the model card")
 
 
 class TokenizerConfig(Section):
-    kind: Literal["bpe", "unigram", "word", "char", "byte"] = Field("bpe", description="what a token is")
+    kind: Literal["bpe", "unigram", "word", "char", "byte", "imported"] = Field(
+        "bpe", description="what a token is; 'imported': as the model that is begun from has it"
+    )
     size: int = Field(8000, ge=1, description="most tokens in the vocabulary")
     pairs: int = Field(
         150_000, ge=1, description="learned from about so many training pairs at most, drawn at random from all of them"
@@ -49,6 +57,7 @@ class TokenizerConfig(Section):
 class TrainConfig(Section):
     steps: int = Field(10_000, ge=1, description="updates of the weights")
     batch_tokens: int = Field(4096, ge=8, description="most tokens of a side in a batch, padding included")
+    batch: int = Field(0, ge=0, description="most rows in a batch, within batch_tokens; 0 sets no such limit")
     accumulate: int = Field(1, ge=1, description="batches to an update")
     optimizer: Literal["adam", "adamw", "muon"] = Field(
         "adam", description="adam as published, adamw, or muon for the matrices with adam for the rest"
@@ -70,6 +79,13 @@ class TrainConfig(Section):
     betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates")
     eps: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of matrices (adamw, muon)")
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="factor on the learning rate for each layer further down (fine-tuning)"
+    )
+    freeze: int = Field(
+        0, ge=0, description="so many parts from below keep their weights: 1 the embeddings, 2 the first layer too, ..."
+    )
+    class_weights: bool = Field(False, description="rare classes count for more, as if all were equally frequent")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target spread over the vocabulary")
     split: float = Field(
         0.0, ge=0, lt=1, description="chance that a bpe token falls into the two it was merged from (subword sampling)"
@@ -84,7 +100,7 @@ class TrainConfig(Section):
     keep: int = Field(3, ge=1, description="checkpoints kept")
     average: int = Field(0, ge=0, description="the final model is the mean of this many last checkpoints")
     final: Literal["best", "last"] = Field("best", description="which weights the final model has, unless averaged")
-    metric: Literal["loss", "bleu"] = Field("bleu", description="what best means")
+    metric: str = Field("", description="the score that best means; by default the task's own")
     patience: int = Field(0, ge=0, description="stop after this many validations without a better one; 0 never")
     validation_pairs: int = Field(500, ge=1, description="how many dev pairs are decoded in a validation")
     samples: int = Field(3, ge=0, description="translations shown at each validation")
@@ -122,10 +138,18 @@ class ScoreConfig(Section):
     lowercase: bool = Field(False, description="compare without regard to case")
 
 
+# What can be learned, and the scores that can say which weights are best: the first is the default.
+TASKS: dict[str, tuple[str, ...]] = {
+    "translation": ("bleu", "chrf", "loss"),
+    "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
+}
+
+
 class Recipe(Section):
-    task: Literal["translation"] = Field("translation", description="what is learned")
+    task: str = Field("translation", description=f"what is learned: {', '.join(TASKS)}")
     seed: int = Field(1, ge=0, description="everything random depends on it")
     model: dict[str, Any] = Field(default_factory=dict, description="name, size, and any key of that model's config")
+    head: HeadConfig = HeadConfig()
     data: DataConfig = DataConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     train: TrainConfig = TrainConfig()
@@ -134,40 +158,61 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.task not in TASKS:
+            raise ValueError(f"task {self.task!r} is not known; known: {', '.join(TASKS)}")
+        if self.train.metric and self.train.metric not in TASKS[self.task]:
+            raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {TASKS[self.task]}")
         network = self.shape()
         longest = self.data.max_length
         if self.train.split and self.tokenizer.kind != "bpe":
             raise ValueError(
                 f"train.split undoes merges, which tokenizer.kind {self.tokenizer.kind!r} has none of; use 'bpe'"
             )
-        if network.positions == "learned" and longest >= network.max_positions:
+        needed = longest + 1 if self.task == "translation" else longest  # with an end symbol
+        if network.longest is not None and needed > network.longest:
             raise ValueError(
-                f"data.max_length {longest} and an end symbol need {longest + 1} learned positions, "
-                f"model.max_positions is {network.max_positions}: raise it or lower data.max_length"
+                f"data.max_length {longest} needs {needed} learned positions, model.max_positions is "
+                f"{network.longest}: raise it or lower data.max_length"
             )
         return self
 
-    def shape(self) -> TransformerConfig:
+    @property
+    def metric(self) -> str:
+        """The score that says which weights are best."""
+        return self.train.metric or TASKS[self.task][0]
+
+    @property
+    def network_name(self) -> str:
+        """The network that is named, or the first that can do the task."""
+        able = [name for name, kind in MODELS.items() if self.task in kind.tasks]
+        name = str(self.model.get("name", able[0]))
+        if name not in MODELS:
+            raise ValueError(f"model.name {name!r} is not known; known: {', '.join(MODELS)}")
+        if name not in able:
+            raise ValueError(f"model.name {name!r} cannot learn {self.task}; these can: {', '.join(able)}")
+        return name
+
+    def shape(self) -> Any:
         """The model's config but for the vocabularies, which the tokenizers will decide."""
         return self.network(8, 8 if self.tokenizer.shared else 9)
 
-    def network(self, source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+    def network(self, source_vocabulary: int, target_vocabulary: int) -> Any:
         """The model's config: the named size, the recipe's own keys over it, and the tokenizers' sizes."""
-        keys = dict(self.model)
-        kind = MODELS.get(str(keys.pop("name", "transformer")))
-        if kind is None:
-            raise ValueError(f"model.name {self.model['name']!r} is not known; known: {', '.join(MODELS)}")
+        kind = MODELS[self.network_name]
+        keys = {key: value for key, value in self.model.items() if key != "name"}
         size = keys.pop("size", None)
         if size is not None and size not in kind.sizes:
             raise ValueError(f"model.size {size!r} is not known; known: {', '.join(kind.sizes)}")
-        for key in ("source_vocabulary", "target_vocabulary"):
+        vocabularies = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
+        if "vocabulary" in kind.Config.model_fields:
+            vocabularies = {"vocabulary": source_vocabulary}
+        for key in vocabularies:
             if key in keys:
                 raise ValueError(
                     f"model.{key} comes from the tokenizer; remove it (tokenizer.size is the most it can be)"
                 )
-        fields = {**(kind.sizes[size] if size else {}), **keys}
-        fields |= {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
-        if not self.tokenizer.shared and "tie" not in fields:
+        fields = {**(kind.sizes[size] if size else {}), **keys, **vocabularies}
+        if "target_vocabulary" in vocabularies and not self.tokenizer.shared and "tie" not in fields:
             fields["tie"] = ("target", "output")
         try:
             return kind.Config.model_validate(fields)
@@ -249,7 +294,8 @@ def _sections() -> dict[str, list[str]]:
         for name, field in Recipe.model_fields.items()
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
     }
-    return {**sections, "model": ["name", "size", *TransformerConfig.model_fields]}
+    keys = dict.fromkeys(key for kind in MODELS.values() for key in kind.Config.model_fields)
+    return {**sections, "model": ["name", "size", *keys]}
 
 
 def describe() -> Iterator[tuple[str, str, str, str]]:
@@ -257,9 +303,14 @@ def describe() -> Iterator[tuple[str, str, str, str]]:
     for name, field in Recipe.model_fields.items():
         kind = field.annotation
         if name == "model":
-            yield "model.name", " | ".join(MODELS), "transformer", "which network"
-            yield "model.size", " | ".join(MODELS["transformer"].sizes), "", "a published size; other keys override it"
-            yield from _fields("model.", TransformerConfig)
+            yield "model.name", " | ".join(MODELS), "", "which network; by default the task's own"
+            sizes = "; ".join(f"{network}: {' | '.join(made.sizes)}" for network, made in MODELS.items())
+            yield "model.size", sizes, "", "a published size; other keys override it"
+            told: set[str] = set()  # what several networks have is told once
+            for made in MODELS.values():
+                rows = [row for row in _fields("model.", made.Config) if row[0] not in told]
+                told |= {row[0] for row in rows}
+                yield from rows
         elif isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from _fields(f"{name}.", kind)
         else:

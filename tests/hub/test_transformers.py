@@ -179,10 +179,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
     bundle().save(tmp_path / "run" / "model")
     out = tmp_path / "out"
-    assert regard("export", tmp_path / "run", out, "--to", "transformers", "--precision", "int8") == 2
+    assert regard("export", tmp_path / "run", out, "--to", "huggingface", "--precision", "int8") == 2
     assert capsys.readouterr().err == "regard: only ctranslate2 knows weights of int8; leave out --precision\n"
     assert not out.exists()
-    assert regard("export", tmp_path / "run", out, "--to", "transformers") == 0
-    assert capsys.readouterr().out.startswith(f"{out}: transformers, float32, ")
+    assert regard("export", tmp_path / "run", out, "--to", "huggingface") == 0
+    assert capsys.readouterr().out.startswith(f"{out}: huggingface, float32, ")
     names = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
     assert sorted(file.name for file in out.iterdir()) == sorted(names)

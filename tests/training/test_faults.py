@@ -182,12 +182,12 @@ def test_3_a_finished_run_made_longer_is_finished_only_with_its_new_model(
     tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped between its last checkpoint and its final model, while the shorter run's final model is still there."""
-    from regard.training import session
+    from regard.tasks.translation import TranslationTask
 
     dev_losses(monkeypatch, 3.0, 5.0, 6.0)
     run(pairs, tmp_path, metric="loss")
     with monkeypatch.context() as patch:
-        patch.setattr(session, "score", lambda *args, **options: signal.raise_signal(signal.SIGTERM))
+        patch.setattr(TranslationTask, "scores", lambda *args: signal.raise_signal(signal.SIGTERM))
         with pytest.raises(Stopped):
             run(pairs, tmp_path, metric="loss", steps=15, resume=True)
     assert run(pairs, tmp_path, metric="loss", steps=15, resume=True).training["steps"] == 15
@@ -439,7 +439,7 @@ def test_7_a_signal_in_other_phases_loses_nothing(
     tmp_path: Path, pairs: Pairs, phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from regard.tasks.translation import TranslationTask
-    from regard.training import session
+    from regard.training import prepare
 
     fired = False
 
@@ -452,9 +452,9 @@ def test_7_a_signal_in_other_phases_loses_nothing(
         return real(*args, **options)
 
     owner, name = {
-        "prepare": (session, "prepare"),
+        "prepare": (prepare, "training_corpus"),
         "validate": (TranslationTask, "evaluate"),
-        "finish": (session, "score"),
+        "finish": (TranslationTask, "scores"),
     }[phase]
     real = getattr(owner, name)
     monkeypatch.setattr(owner, name, fire)
@@ -726,8 +726,11 @@ def test_12_changed_data_is_refused_with_the_file_named(corpus: Path, tmp_path: 
 OTHERS: dict[str, dict[str, Any]] = {
     "train": {"batch_tokens": 128, "accumulate": 2, "optimizer": "muon", "lr": 0.5, "matrix_lr": 0.5, "warmup": 3}
     | {"schedule": "linear", "betas": [0.8, 0.9], "eps": 0.1, "weight_decay": 0.5, "label_smoothing": 0.3}
-    | {"clip": 9.0, "ema": 0.5, "precision": "bfloat16", "parts": 2, "split": 0.1},
-    "data": {"max_length": 9, "max_chars": 99, "skip_bad": True, "keys": ["a", "b"], "source": "de", "target": "fr"},
+    | {"clip": 9.0, "ema": 0.5, "precision": "bfloat16", "parts": 2, "split": 0.1}
+    | {"batch": 2, "layer_decay": 0.5, "freeze": 1, "class_weights": True},
+    "data": {"max_length": 9, "max_chars": 99, "skip_bad": True, "keys": ["a", "b"], "source": "de", "target": "fr"}
+    | {"text": ["a"], "label": "b", "labels": "several"},
+    "head": {"pooling": "mean", "drop": 0.5, "next_sentence": True},
     "tokenizer": {"kind": "char", "size": 290, "pairs": 9, "shared": False},
     "model": {"d_ff": 64, "dropout": 0.2},
 }
@@ -738,7 +741,7 @@ def test_12_everything_that_an_update_depends_on_is_refused(tmp_path: Path, pair
     def go(change: dict[str, Any], count: int = 200, **options: Any) -> None:
         tree = small_recipe(optimizer="adamw") | {"tokenizer": {"kind": "bpe", "size": 300}}
         for section, value in change.items():
-            tree[section] = tree[section] | value if isinstance(value, dict) else value
+            tree[section] = tree.get(section, {}) | value if isinstance(value, dict) else value
         train(make_recipe(tree), tmp_path, pairs=pairs[:count], dev=pairs[200:], resume=True, **options)
 
     with pytest.raises(Cut):

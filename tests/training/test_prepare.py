@@ -7,10 +7,10 @@ import pytest
 from conftest import small_recipe
 
 from regard.config import make_recipe
+from regard.tasks.task import Asked
 from regard.text import Tokenizer
 from regard.training import prepare as module
-from regard.training.prepare import prepare, training_corpus
-from regard.training.run import Run
+from regard.training.prepare import prepare_translation
 
 Pairs = list[tuple[str, str]]
 
@@ -21,7 +21,7 @@ def prepared(train: Pairs, out: Path, dev: Pairs, *, seed: int = 1, **tokenizer:
     recipe = make_recipe(settings | {"seed": seed, "tokenizer": settings["tokenizer"] | tokenizer})
     out.mkdir()
     events: list[dict[str, Any]] = []
-    prepare(recipe, Run(out), training_corpus(recipe, train), events.append, dev, None)
+    prepare_translation(Asked(recipe, out, events.append, pairs=train, dev=dev))
     return events
 
 

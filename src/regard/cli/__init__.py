@@ -6,7 +6,22 @@ from typing import NoReturn
 
 import typer
 
-from regard.cli import average, data, demo, evaluate, explain, export, info, look, models, serve, train, translate
+from regard.cli import (
+    average,
+    data,
+    demo,
+    evaluate,
+    explain,
+    export,
+    import_,
+    info,
+    look,
+    models,
+    predict,
+    serve,
+    train,
+    translate,
+)
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -20,6 +35,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
+app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("look")(look.look)
 app.command("explain")(explain.explain)
@@ -28,6 +44,7 @@ app.add_typer(data.app, name="data")
 app.command("models")(models.models)
 app.command("info")(info.info)
 app.command("average")(average.average)
+app.command("import")(import_.import_)
 app.command("export")(export.export)
 
 

@@ -36,14 +36,21 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Score a model: BLEU, chrF++ and TER by sacreBLEU, with 95 % intervals and signatures."""
+    """Score a model: translators by BLEU, chrF++ and TER (sacreBLEU), with 95 % intervals and signatures.
+
+    Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation.
+    """
     from regard.api import load
+    from regard.bundle import read_facts
     from regard.config import make_recipe
     from regard.data.formats import Report
     from regard.files import write_text
     from regard.tasks.scores import METRICS, compare, score
     from regard.training.prepare import small_set
 
+    if read_facts(model)["task"] == "classification":
+        _evaluate_labels(load(model, device=device), model, [str(f) for f in files or []], as_json)
+        return
     options = decode_options(beam=beam, length_penalty=length_penalty)
     system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
     recipe = make_recipe(system.bundle.training.get("recipe", {}))
@@ -86,6 +93,21 @@ def evaluate(
         print(f"against {against}")
         for comparison in comparisons:
             print(f"  {comparison}")
+
+
+def _evaluate_labels(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
+    from regard.data.tables import read_examples
+
+    chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
+    data = system.bundle.training.get("recipe", {}).get("data", {})
+    examples = read_examples(chosen, data.get("text", ()), data.get("label", ""))
+    scores = system.predictor.evaluate(examples)
+    if as_json:
+        print(json.dumps({"set": name, "examples": len(examples), "scores": scores}, indent=2, ensure_ascii=False))
+        return
+    print(f"{model} on {name}: {len(examples):,} examples")
+    for metric, value in scores.items():
+        print(f"  {metric.replace('_', ' '):<20} {value:.4f}")
 
 
 def _own_set(system: "Model", model: Path) -> tuple[list[str], str]:

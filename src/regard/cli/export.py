@@ -11,7 +11,7 @@ from regard.cli.options import Precision
 def export(
     model: Annotated[Path, typer.Argument(help="A model's or a run's folder.")],
     out: Annotated[Path, typer.Argument(help="The folder to write.")],
-    to: Annotated[Literal["ctranslate2", "transformers"], typer.Option(help="Which program's.")] = "ctranslate2",
+    to: Annotated[Literal["ctranslate2", "huggingface"], typer.Option(help="Which program's.")] = "ctranslate2",
     precision: Annotated[
         Precision, typer.Option(help="Of the weights, for ctranslate2: int8 is a quarter of float32.")
     ] = "float32",
@@ -19,12 +19,13 @@ def export(
     """Write a model for CTranslate2 or for Hugging Face Transformers, with its tokenizers."""
     from regard.bundle import load_bundle
     from regard.errors import UserError
-    from regard.hub import ctranslate2, transformers
+    from regard.hub import ctranslate2, huggingface, transformers
 
     if to == "ctranslate2":
         ctranslate2.export(load_bundle(model), out, precision)
     elif precision == "float32":
-        transformers.export(load_bundle(model), out)
+        bundle = load_bundle(model)
+        (transformers if bundle.task == "translation" else huggingface).export(bundle, out)
     else:
         raise UserError("only ctranslate2 knows weights of int8; leave out --precision")
     size = sum(f.stat().st_size for f in out.iterdir()) / 1e6

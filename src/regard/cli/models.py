@@ -35,14 +35,14 @@ def table() -> list[dict[str, Any]]:
     import torch
 
     from regard.models import MODELS
-    from regard.models.transformer import PUBLISHED
     from regard.nn.initial import Unfilled
 
     rows = []
     for name, kind in MODELS.items():
         for size, keys in kind.sizes.items():
-            vocabulary, published = PUBLISHED.get(size, (37000, None))
-            config = kind.Config(**keys, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+            names = [key for key in kind.Config.model_fields if key.endswith("vocabulary")]
+            vocabulary, published = kind.published.get(size, (kind.Config.model_fields[names[0]].default, None))
+            config = kind.Config(**keys, **dict.fromkeys(names, vocabulary))
             with torch.device("meta"), Unfilled():
                 counted = sum(p.numel() for p in kind(config).parameters())
             rows.append(

@@ -1,11 +1,11 @@
 """Batches by token budget in a pseudo-random order that depends on seed and epoch alone and can be resumed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.cache import TokenCache
 from regard.errors import UserError
 
 Indices = NDArray[np.int64]
@@ -13,14 +13,28 @@ Words = NDArray[np.uint64]
 ROUNDS = 6  # of the Feistel network; 4 already pass for random, more are cheap
 
 
+class Sequences(Protocol):
+    """What is put into batches: pairs, or single sequences that are their own second side."""
+
+    @property
+    def longest(self) -> Sequence[int]:
+        """The most tokens of each side, an end symbol not counted."""
+
+    def __len__(self) -> int: ...
+
+    def lengths(self, indices: Indices) -> Sequence[Indices]:
+        """Of both sides, an end symbol not counted."""
+
+
 class Batches:
     """An endless stream of batches (arrays of pair numbers); each pair comes exactly once in an epoch.
 
     An epoch is a permutation of all pairs, cut into pools; a pool is sorted by length, cut into batches of at most
-    `tokens` padded tokens per side (end symbols included), and these are shuffled. Memory holds one pool.
+    `tokens` padded tokens per side (end symbols included) and of `rows`, if given, and these are shuffled. Memory holds
+    one pool.
     """
 
-    def __init__(self, cache: TokenCache, tokens: int, seed: int, *, pool: int = 1 << 16) -> None:
+    def __init__(self, cache: Sequences, tokens: int, seed: int, *, rows: int = 0, pool: int = 1 << 16) -> None:
         longest = max(cache.longest) + 1
         if longest > tokens:
             raise UserError(
@@ -29,7 +43,7 @@ class Batches:
             )
         if seed < 0 or pool < 1:
             raise UserError(f"seed {seed} and pool {pool} must not be negative; a pool holds at least one pair")
-        self.cache, self.tokens, self.seed, self.pool_size = cache, tokens, seed, pool
+        self.cache, self.tokens, self.rows, self.seed, self.pool_size = cache, tokens, rows, seed, pool
         self._pools = -(-len(cache) // pool)
         self._epoch, self._pool, self._batch = 0, 0, 0
         self._ready: list[Indices] = self._cut(0, 0)
@@ -86,17 +100,23 @@ class Batches:
         indices = permuted(places, len(self.cache), _random((1, self.seed, epoch), ROUNDS))
         draws = _random((2, self.seed, epoch, pool), 2 * len(indices))
         source, target = self.cache.lengths(indices)
-        batches = bucketed(source, self.tokens, target, ties=draws[: len(indices)])
+        batches = bucketed(source, self.tokens, target, rows=self.rows, ties=draws[: len(indices)])
         order = np.argsort(draws[len(indices) :][: len(batches)], kind="stable")
         return [indices[batches[i]] for i in order]
 
 
 def bucketed(
-    lengths: Indices, tokens: int, target_lengths: Indices | None = None, *, ties: Words | None = None
+    lengths: Indices,
+    tokens: int,
+    target_lengths: Indices | None = None,
+    *,
+    rows: int = 0,
+    ties: Words | None = None,
 ) -> list[Indices]:
     """Positions in batches of like lengths, short ones first.
 
     A batch of n has n * (its longest + 1) <= tokens on each side; a sequence above the budget gets a batch of its own.
+    rows: at most so many in a batch, if given.
     """
     source = np.asarray(lengths, dtype=np.int64)
     target = source if target_lengths is None else np.asarray(target_lengths, dtype=np.int64)
@@ -108,7 +128,8 @@ def bucketed(
     order = np.lexsort((snake, width) if ties is None else (ties, snake, width))
     cuts, start = [0], 0
     for position, widest in enumerate(width[order].tolist()):  # in this order the last one is the widest
-        if position > start and (position - start + 1) * widest > tokens:
+        full = (position - start + 1) * widest > tokens or (rows > 0 and position - start == rows)
+        if position > start and full:
             cuts.append(position)
             start = position
     return [order[a:b] for a, b in zip(cuts, [*cuts[1:], len(order)], strict=True) if b > a]

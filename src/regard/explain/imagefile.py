@@ -3,6 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ def read(path: Path) -> Pixels:
     """The pixels; what is transparent is seen on white."""
     if find_spec("PIL") is None:
         raise UserError("reading images needs Pillow: pip install 'regard[images]'")
-    image = import_module("PIL.Image")
+    image: Any = import_module("PIL.Image")
     image.MAX_IMAGE_PIXELS = None  # it would warn in places; the size is checked here, before anything is unpacked
     try:
         with image.open(path) as opened:

@@ -1,7 +1,15 @@
 """Whole networks: one file each = config + module + published sizes."""
 
+from typing import Any
+
+from regard.models.bert import Bert, BertConfig
+from regard.models.config import ModelConfig
+from regard.models.heads import HEADS, HeadConfig, Headed
 from regard.models.transformer import Transformer, TransformerConfig
 
-MODELS = {"transformer": Transformer}
+# The first that can do a task is what a recipe for that task gets when it names none.
+MODELS: dict[str, Any] = {"transformer": Transformer, "bert": Bert}
 
-__all__ = ["MODELS", "Transformer", "TransformerConfig"]
+__all__ = [
+    "HEADS", "MODELS", "Bert", "BertConfig", "HeadConfig", "Headed", "ModelConfig", "Transformer", "TransformerConfig",
+]  # fmt: skip

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.models.config import ModelConfig, check_heads
 from regard.nn.attention import ATTENTIONS, Fixed, Growing, Mask, MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
 from regard.nn.dropout import Dropout
@@ -19,10 +20,8 @@ from regard.nn.position import Learned, Rotary, Sinusoidal
 Embedding = Literal["source", "target", "output"]
 
 
-class TransformerConfig(BaseModel):
+class TransformerConfig(ModelConfig):
     """The shape of a Transformer. Defaults are the paper's base model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     d_model: int = Field(512, ge=2, description="width of the residual stream")
     d_ff: int = Field(2048, ge=1, description="inner width of the feed-forward layers")
@@ -48,9 +47,7 @@ class TransformerConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.d_model % self.heads:
-            near = max(self.heads, round(self.d_model / self.heads) * self.heads)
-            raise ValueError(f"d_model {self.d_model} is not divisible by heads {self.heads}; try {near}")
+        check_heads(self.d_model, self.heads)
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoids come in pairs, so d_model {self.d_model} must be even")
         if self.positions == "rotary" and (self.d_model // self.heads) % 2:
@@ -70,8 +67,11 @@ class TransformerConfig(BaseModel):
             raise ValueError("source embeddings can be tied to the others only with a shared tokenizer")
         return self
 
+    @property
+    def longest(self) -> int | None:
+        return self.max_positions if self.positions == "learned" else None
+
     def parameters(self) -> int:
-        """How many weights the model has, in closed form."""
         d, ff = self.d_model, self.d_ff
         attention = 4 * (d * d + (d if self.attention_bias else 0))
         feed_forward = 2 * d * ff + ff + d
@@ -138,6 +138,8 @@ class Transformer(nn.Module):
 
     Config = TransformerConfig
     sizes = SIZES
+    published = PUBLISHED
+    tasks = frozenset({"translation"})
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -200,7 +202,8 @@ class Transformer(nn.Module):
     @property
     def limit(self) -> int | None:
         """The most tokens of a side, its begin or end symbol not counted; None when there is no limit."""
-        return self.config.max_positions - 1 if self.config.positions == "learned" else None
+        longest = self.config.longest
+        return None if longest is None else longest - 1
 
     def embedded(self, tokens: Tensor, side: str, start: int = 0) -> Tensor:
         """Dropout(E[x] sqrt(d) + PE), sections 3.4 and 3.5."""

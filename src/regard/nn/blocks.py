@@ -9,7 +9,11 @@ from torch import Tensor, nn
 from regard.nn.attention import Fixed, Growing, Mask, MultiHead
 from regard.nn.dropout import Dropout
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "gelu_tanh": lambda: nn.GELU("tanh"),
+}
 
 
 class FeedForward(nn.Module):
@@ -30,9 +34,9 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """LayerNorm(x + Dropout(f(x))) as published ("post"), or x + Dropout(f(LayerNorm(x))) ("pre")."""
 
-    def __init__(self, d_model: int, dropout: float, norm: str) -> None:
+    def __init__(self, d_model: int, dropout: float, norm: str, eps: float = 1e-5) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = nn.LayerNorm(d_model, eps)
         self.dropout = Dropout(dropout)
         self.first = norm == "pre"
 
@@ -53,8 +57,8 @@ class EncoderLayer(nn.Module):
         self.after_attention = residual()
         self.after_feed_forward = residual()
 
-    def forward(self, x: Tensor, mask: Mask) -> Tensor:
-        x = self.after_attention(x, lambda y: self.attention(y, None, mask))
+    def forward(self, x: Tensor, mask: Mask, cache: Growing | None = None) -> Tensor:
+        x = self.after_attention(x, lambda y: self.attention(y, None, mask, cache))
         out: Tensor = self.after_feed_forward(x, self.feed_forward)
         return out
 

@@ -1,11 +1,31 @@
 """What the training loop asks of a task; it knows nothing else of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from regard.bundle import Bundle
+from regard.config import Recipe
+from regard.text import Tokenizer
+
+Pairs = Sequence[tuple[str, str]]
+HELD_OUT = "dev.jsonl"  # in a run's folder: training data set apart when no dev set is given
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a task is prepared from. folder: the run's, for what is learned once and kept."""
+
+    recipe: Recipe
+    folder: Path
+    tell: Callable[[dict[str, Any]], None]
+    parent: Bundle | None = None  # the model to go on from
+    pairs: Pairs | None = None  # training pairs in memory, in place of files
+    dev: Pairs | None = None
 
 
 @dataclass(frozen=True)
@@ -55,8 +75,29 @@ class Task(Protocol):
     """Model and batch are of the task's own kind; the loop only hands them over."""
 
     @property
+    def source(self) -> Tokenizer: ...
+
+    @property
+    def target(self) -> Tokenizer: ...
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Of what is predicted; none for tasks that write."""
+
+    @property
+    def unit(self) -> str:
+        """What the losses are summed over: tokens, or examples."""
+
+    @property
     def batches(self) -> Stream: ...
+
+    def model(self) -> Any:
+        """A new network with first weights."""
 
     def loss(self, model: Any, batch: Any) -> Loss: ...
 
-    def evaluate(self, model: Any) -> Evaluation: ...
+    def evaluate(self, model: Any) -> Evaluation:
+        """How good the model is by now, on the dev set."""
+
+    def scores(self, model: Any) -> dict[str, dict[str, Any]]:
+        """Of the finished model: set (dev, test) -> metric -> value and how it was made."""

@@ -19,7 +19,7 @@ from regard.decode.engine import Torch
 from regard.decode.translator import Translator
 from regard.models import Transformer
 from regard.nn.loss import smoothed_loss
-from regard.tasks.scores import score
+from regard.tasks.scores import METRICS, score
 from regard.tasks.task import Evaluation, Loss
 from regard.text import BOS, EOS, PAD, Splitter, Tokenizer
 
@@ -115,6 +115,9 @@ class TranslationBatches:
 class TranslationTask:
     """Learns p(target | source) token by token; validates by loss and by decoding."""
 
+    labels = ()
+    unit = "tokens"
+
     def __init__(
         self,
         recipe: Recipe,
@@ -153,6 +156,16 @@ class TranslationTask:
         shown = spread(len(pairs), self.recipe.train.samples)
         samples = [{"source": pairs[i][0], "reference": pairs[i][1], "output": outputs[i]} for i in shown]
         return Evaluation(scores, samples)
+
+    def scores(self, model: Transformer) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        translator = self.translator([model])
+        for name, pairs in (("dev", self.dev), ("test", self.test)):
+            if pairs:
+                outputs = translator.translate([s for s, _ in pairs])
+                scores = score(outputs, [t for _, t in pairs], self.recipe.score, names=METRICS, intervals=True)
+                found[name] = {metric: s.to_dict() for metric, s in scores.items()}
+        return found
 
     @torch.inference_mode()
     def dev_loss(self, model: Transformer) -> float:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from regard.files import write_text
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+MASK = "<mask>"
+IMPORTED = "imported"
 
 # A word with its leading space, single digits (so that numbers are copied digit by digit), punctuation, white space.
 # Runs are cut at 64 characters: a line without spaces costs linear time, and no token can grow without end.
@@ -25,6 +27,30 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 WORDS = r" ?[\p{L}\p{M}]{1,64}| ?\p{N}| ?[^\s\p{L}\p{M}\p{N}]{1,64}|\s{1,64}(?!\S)|\s{1,64}"
 CHARACTERS = r"[\s\S]"
 FORMAT = "regard-tokenizer"
+
+
+@dataclass(frozen=True)
+class Specials:
+    """The ids that are no text. Those of an imported tokenizer are its own."""
+
+    pad: int = PAD
+    unk: int = UNK
+    begin: int = BOS  # before a text; BERT's [CLS]
+    end: int = EOS  # after a text; BERT's [SEP]
+    mask: int | None = None  # in place of a word to be guessed
+    doubled: bool = False  # two ends stand between two texts (RoBERTa)
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return frozenset(i for i in (self.pad, self.unk, self.begin, self.end, self.mask) if i is not None)
+
+    def framed(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[list[int], int]:
+        """One text or two with begin and ends, and where the second begins."""
+        ids = [self.begin, *first, self.end]
+        if second is None:
+            return ids, len(ids)
+        between = len(ids)
+        return [*ids, *([self.end] if self.doubled else []), *second, self.end], between
 
 
 def _byte_characters() -> list[str]:
@@ -108,15 +134,23 @@ class Tokenizer:
     For the kinds over bytes (bpe, unigram, byte) `decode(encode(text)) == text` for every text.
     """
 
-    def __init__(self, kind: str, inner: Inner) -> None:
+    def __init__(self, kind: str, inner: Inner, specials: Specials | None = None) -> None:
         self.kind = kind
         self._inner = inner
+        self.specials = specials or Specials(mask=inner.token_to_id(MASK))
         # A text that spells "</s>" is that text, not the end symbol. The library does not save this switch.
         self._inner.encode_special_tokens = True
 
     @classmethod
-    def learn(cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000) -> "Tokenizer":
-        """Learn a vocabulary of up to `size` tokens (specials included) from a stream of texts."""
+    def learn(cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000, *, mask: bool = False) -> "Tokenizer":
+        """Learn a vocabulary of up to `size` tokens (specials included) from a stream of texts.
+
+        mask: with a symbol that stands for a hidden word.
+        """
+        if mask:
+            inner = cls.learn(texts, kind, size - 1)._inner
+            inner.add_special_tokens([MASK])
+            return cls(kind, inner)
         if kind not in KINDS:
             raise UserError(f"tokenizer kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
         made = KINDS[kind]
@@ -134,30 +168,42 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         try:
-            return self._inner.encode(_opened(text), add_special_tokens=False).ids
+            return self._inner.encode(self._opened(text), add_special_tokens=False).ids
         except TypeError as error:
             raise _refused([text], error) from None
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The same ids as `encode` for each text, on all cores."""
         try:
-            done = self._inner.encode_batch_fast([_opened(text) for text in texts], add_special_tokens=False)
+            done = self._inner.encode_batch_fast([self._opened(text) for text in texts], add_special_tokens=False)
         except TypeError as error:
             raise _refused(texts, error) from None
         return [encoding.ids for encoding in done]
 
+    def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids, and the characters of the text that each stands for."""
+        found = self._inner.encode(self._opened(text), add_special_tokens=False)
+        shift = len(self._opened(""))
+        return found.ids, [(max(0, a - shift), max(0, b - shift)) for a, b in found.offsets]
+
+    def _opened(self, text: str) -> str:
+        return text if self.kind == IMPORTED else _opened(text)
+
     def unknown(self, text: str) -> list[str]:
         """The words of a text that the vocabulary lacks, each once. Pieces down to bytes lack none."""
-        opened = _opened(text)
+        opened = self._opened(text)
         found = self._inner.encode(opened, add_special_tokens=False)
         missing = (
-            opened[a:b].strip() for number, (a, b) in zip(found.ids, found.offsets, strict=True) if number == UNK
+            opened[a:b].strip()
+            for number, (a, b) in zip(found.ids, found.offsets, strict=True)
+            if number == self.specials.unk
         )
         return list(dict.fromkeys(missing))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special ids say nothing."""
-        kept = [int(i) for i in ids if i > EOS]
+        silent = self.specials.ids
+        kept = [int(i) for i in ids if int(i) not in silent]
         return self._inner.decode(kept, skip_special_tokens=False).removeprefix(" ")
 
     def token(self, number: int) -> str:
@@ -180,6 +226,9 @@ class Tokenizer:
     @cached_property
     def _looks(self) -> dict[int, str]:
         vocabulary = self._inner.get_vocab(with_added_tokens=True)
+        if self.kind == IMPORTED:
+            look = _surface_of(json.loads(self._inner.to_str()))
+            return {i: token if i in self.specials.ids else look(token) for token, i in vocabulary.items()}
         if not KINDS[self.kind].byte_level:
             return {i: token for token, i in vocabulary.items()}
         return {i: token if i <= EOS else _shown(token) for token, i in vocabulary.items()}
@@ -197,18 +246,30 @@ class Tokenizer:
 
     def _serialised(self) -> str:
         state = {"format": FORMAT, "version": 1, "kind": self.kind, "tokenizer": json.loads(self._inner.to_str())}
+        if self.kind == IMPORTED:
+            state["specials"] = asdict(self.specials)
         return json.dumps(state, ensure_ascii=False, indent=1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         write_text(Path(path), self._serialised())
 
-    def standalone(self) -> dict[str, Any]:
-        """For programs that know the `tokenizers` library alone: it adds the first space and the end symbol itself."""
+    def standalone(self, *, framed: bool = False) -> dict[str, Any]:
+        """For programs that know the `tokenizers` library alone: it adds the first space and the end symbol itself.
+
+        framed: with begin and end around a text, and between the two of a pair, as encoders want it.
+        """
         inner = Inner.from_str(self._inner.to_str())
-        inner.normalizer = normalizers.Prepend(" ")
-        end = (SPECIALS[EOS], EOS)
-        inner.post_processor = processors.TemplateProcessing(single=f"$A {end[0]}", special_tokens=[end])
-        inner.decoder = decoders.Sequence([inner.decoder, decoders.Strip(" ", 1, 0)])
+        if self.kind != IMPORTED:
+            inner.normalizer = normalizers.Prepend(" ")
+            inner.decoder = decoders.Sequence([inner.decoder, decoders.Strip(" ", 1, 0)])
+        (begin, i), (end, j) = ((self.token(k), k) for k in (self.specials.begin, self.specials.end))
+        double = f"{end}:0 " if self.specials.doubled else ""
+        second = 0 if self.specials.doubled else 1
+        inner.post_processor = processors.TemplateProcessing(
+            single=f"{begin}:0 $A:0 {end}:0" if framed else f"$A {end}",
+            pair=f"{begin}:0 $A:0 {end}:0 {double}$B:{second} {end}:{second}" if framed else None,
+            special_tokens=[(begin, i), (end, j)],
+        )
         state: dict[str, Any] = json.loads(inner.to_str())
         return state
 
@@ -276,26 +337,41 @@ def _fragment(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("regard.fragment", _fragment)
 
 
+def _surface_of(state: dict[str, Any]) -> Callable[[str], str]:
+    """How an imported vocabulary's tokens look: it marks where a word begins, or where one goes on."""
+    if state["model"]["type"] == "WordPiece":
+        going_on = state["model"]["continuing_subword_prefix"]
+        return lambda token: token.removeprefix(going_on) if token.startswith(going_on) else " " + token
+    if (state["decoder"] or {}).get("type") == "ByteLevel":
+        return _shown
+    return lambda token: token.replace("▁", " ")
+
+
 def _shown(token: str) -> str:
     return bytes(_BYTE_OF[character] for character in token).decode(errors="regard.fragment")
 
 
-def _checked(state: Any, path: str | os.PathLike[str]) -> tuple[str, Inner]:
+def _checked(state: Any, path: str | os.PathLike[str]) -> tuple[str, Inner, Specials | None]:
     """The parts of a saved tokenizer, or an error that says why it is none."""
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{path}: not a tokenizer of Regard; give the file that Regard saved")
     kind = state.get("kind")
-    if state.get("version") != 1 or kind not in KINDS:
+    if state.get("version") != 1 or kind not in (*KINDS, IMPORTED):
         found = f"version {state.get('version')}, kind {kind!r}"
         raise UserError(f"{path}: a tokenizer of another Regard ({found}); this one reads version 1")
     try:
         inner = Inner.from_str(json.dumps(state.get("tokenizer")))
     except Exception as error:  # the library raises a bare Exception for whatever it cannot parse
         raise UserError(f"{path}: the tokenizer file is damaged ({error}); take a fresh copy") from None
+    if kind == IMPORTED:
+        try:
+            return str(kind), inner, Specials(**state["specials"])
+        except (KeyError, TypeError):
+            raise UserError(f"{path}: the tokenizer file is damaged: it has no specials; take a fresh copy") from None
     ids = tuple(inner.token_to_id(token) for token in SPECIALS)
     if ids != (PAD, UNK, BOS, EOS):
         raise UserError(f"{path}: the tokenizer file is damaged: {SPECIALS} have ids {ids}; take a fresh copy")
-    return str(kind), inner
+    return str(kind), inner, None
 
 
 _SWITCH = "TOKENIZERS_PARALLELISM"

@@ -1,4 +1,4 @@
-"""A run's curves as an SVG picture: loss on training and dev text, and BLEU, over the steps."""
+"""A run's curves as an SVG picture: loss on training and dev data, and the score that best means, over the steps."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from typing import Any
 
 Point = tuple[float, float]
 WIDTH, HEIGHT, LEFT, TOP, GAP = 640, 230, 58, 34, 54
-INK = {"train": "#8a94a6", "dev": "#1f6feb", "BLEU": "#c2410c"}
+INK = {"train": "#8a94a6", "dev": "#1f6feb"}
+SCORE = "#c2410c"
 
 
 def curves(events: Sequence[dict[str, Any]]) -> str:
@@ -15,8 +16,12 @@ def curves(events: Sequence[dict[str, Any]]) -> str:
     def line(event: str, key: str) -> list[Point]:
         return [(e["step"], e[key]) for e in events if e.get("event") == event and e.get(key) is not None]
 
-    train, dev, bleu = line("train", "nll"), line("validate", "loss"), line("validate", "bleu")
-    panels = [("loss per token (nats)", {"train": train, "dev": dev}), ("BLEU on dev", {"BLEU": bleu})]
+    train, dev = line("train", "nll"), line("validate", "loss")
+    panels = [("loss (nats)", {"train": train, "dev": dev})]
+    metric = next((e["metric"] for e in reversed(events) if "metric" in e), "loss")
+    if metric != "loss":
+        name = metric.upper() if metric == "bleu" else metric.replace("_", " ")
+        panels.append((f"{name} on dev", {name: line("validate", metric)}))
     panels = [(title, {k: v for k, v in lines.items() if v}) for title, lines in panels]
     panels = [(title, lines) for title, lines in panels if lines]
     height = max(1, len(panels)) * (HEIGHT + GAP) + 8
@@ -52,10 +57,12 @@ def _panel(title: str, lines: dict[str, list[Point]], top: int) -> str:
             )
     for name, line in lines.items():
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*p) for p in line))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{INK[name]}" stroke-width="1.8"/>')
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{INK.get(name, SCORE)}" stroke-width="1.8"/>')
         x, y = at(*line[-1])
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{INK[name]}"/>')
-        parts.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}" fill="{INK[name]}">{name} {line[-1][1]:.3g}</text>')
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{INK.get(name, SCORE)}"/>')
+        parts.append(
+            f'<text x="{x + 8:.1f}" y="{y + 4:.1f}" fill="{INK.get(name, SCORE)}">{name} {line[-1][1]:.3g}</text>'
+        )
     return "".join(parts)
 
 

@@ -66,6 +66,7 @@ class Fit:
         *,
         seed: int,
         d_model: int,
+        metric: str,
         facts: dict[str, Any],
         callbacks: Sequence[Callback] = (),
         on_best: Callable[[Any, Event], None] = lambda model, event: None,
@@ -77,7 +78,7 @@ class Fit:
         self.optimizer = Optimizer(model, config, d_model)
         self.learned = [p for p in model.parameters() if p.requires_grad]
         self.workers = Workers(config.parts)
-        self.facts = facts
+        self.metric, self.facts = metric, facts
         self.callbacks, self.on_best = callbacks, on_best
         self.stop = stop or Stop()
         self.progress = Progress()
@@ -198,6 +199,7 @@ class Fit:
                 "lr": lr,
                 "norm": round(norm, 4),
                 "tokens_per_second": round(window.count / (now - window.since)),
+                "unit": self.task.unit,
                 "seconds": round(progress.seconds, 2),
                 "eta": round(progress.seconds / progress.step * left),
             }
@@ -205,7 +207,7 @@ class Fit:
         self.window = Window()
 
     def _validate(self) -> None:
-        progress, config = self.progress, self.config
+        progress = self.progress
         if progress.validated == progress.step:
             return
         self._notify({"event": "validating", "step": progress.step})
@@ -216,12 +218,12 @@ class Fit:
                 evaluation = self.task.evaluate(self.model)
         finally:
             self._swap_out(raw)
-        value, loss = evaluation.scores[config.metric], evaluation.scores["loss"]
+        value, loss = evaluation.scores[self.metric], evaluation.scores["loss"]
         if not math.isfinite(value):
             better = False
         elif progress.best is None:
             better = True
-        elif config.metric == "loss":
+        elif self.metric == "loss":
             better = value < progress.best
         else:
             better = value > progress.best or (value == progress.best and loss < progress.best_loss)
@@ -235,6 +237,8 @@ class Fit:
         event = {
             "event": "validate",
             "step": progress.step,
+            "metric": self.metric,
+            "scores": list(evaluation.scores),
             **{name: round(v, 5) for name, v in evaluation.scores.items()},
             "best": better,
             "seconds": round(progress.seconds, 2),
@@ -302,6 +306,16 @@ def mixed(*numbers: int) -> int:
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
     for name, parameter in model.named_parameters():
         parameter.copy_(weights[name])
+
+
+def take_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """A body's weights from a model with another head; a head that fits is taken too, any other begins anew."""
+    own = dict(model.named_parameters())
+    fitting = {name for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
+    missing = sorted(name for name in own if name not in fitting and (name in weights or name.startswith("body.")))
+    if missing or not fitting:
+        raise UserError(f"the weights to begin from do not fit this model: {missing[0] if missing else 'none of them'}")
+    load_weights(model, {name: weights[name] if name in fitting else p.detach() for name, p in own.items()})
 
 
 def choose_device(config: TrainConfig) -> tuple[torch.device, bool]:

@@ -1,12 +1,14 @@
 """Optimizers and schedules behind one object whose state is plain named tensors."""
 
 import math
+import re
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.config import TrainConfig
+from regard.errors import UserError
 from regard.training.muon import Muon
 
 
@@ -36,8 +38,8 @@ class Optimizer:
 
     def __init__(self, model: nn.Module, config: TrainConfig, d_model: int) -> None:
         self.config, self.d_model = config, d_model
-        self.names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
-        matrices = _matrices(model)
+        self.names: dict[Tensor, str] = {p: name for name, p in model.named_parameters() if p.requires_grad}
+        matrices = [m for m in _matrices(model) if m.requires_grad]
         decay = config.weight_decay if config.optimizer != "adam" else 0.0
         self.parts: list[tuple[float, torch.optim.Optimizer]] = []
         rest = list(self.names)
@@ -45,11 +47,15 @@ class Optimizer:
             self.parts.append((config.matrix_lr, Muon(matrices, lr=config.matrix_lr, weight_decay=decay)))
             held = set(matrices)
             rest = [p for p in rest if p not in held]
-        plain = [p for p in rest if p.ndim < 2]
-        decayed = [p for p in rest if p.ndim >= 2]
-        groups = [{"params": decayed, "weight_decay": decay}, {"params": plain, "weight_decay": 0.0}]
+        depths = _depths(model)
+        top = max(depths.values())
+        groups: dict[tuple[int, bool], dict[str, Any]] = {}
+        for p in rest:
+            below = top - depths[self.names[p]] if config.layer_decay < 1 else 0
+            group = {"params": [], "weight_decay": decay if p.ndim >= 2 else 0.0, "share": config.layer_decay**below}
+            groups.setdefault((below, p.ndim < 2), group)["params"].append(p)
         adam = torch.optim.AdamW(
-            [g for g in groups if g["params"]], lr=config.peak, betas=config.betas, eps=config.eps, fused=True
+            [groups[key] for key in sorted(groups)], lr=config.peak, betas=config.betas, eps=config.eps, fused=True
         )
         self.parts.append((config.peak, adam))
 
@@ -58,7 +64,7 @@ class Optimizer:
         factor = rate(self.config, step, self.d_model)
         for peak, part in self.parts:
             for group in part.param_groups:
-                group["lr"] = peak * factor
+                group["lr"] = peak * factor * group.get("share", 1.0)
             part.step()
         return self.config.peak * factor
 
@@ -79,6 +85,28 @@ class Optimizer:
             what, _, name = key.partition("/")
             part, parameter = owners[name]
             part.state[parameter][what] = value.to(parameter.device)
+
+
+def freeze(model: nn.Module, parts: int) -> None:
+    """So many parts from below keep their weights: the embeddings, the first layer, the second, ..."""
+    depths = _depths(model)
+    if parts and 0 not in depths.values():
+        raise UserError("train.freeze is for models that read with a body of layers; this one has none")
+    if parts > max(depths.values()):
+        raise UserError(
+            f"train.freeze = {parts} would leave nothing to learn; the model has {max(depths.values())} parts"
+        )
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(depths[name] >= parts)
+
+
+def _depths(model: nn.Module) -> dict[str, int]:
+    """How far up each parameter stands: 0 for the embeddings, then the layers from 1, then the head."""
+    found = {name: re.match(r"(?:body\.)?layers\.(\d+)\.", name) for name, _ in model.named_parameters()}
+    top = 2 + max((int(match[1]) for match in found.values() if match), default=-1)
+    return {
+        name: int(match[1]) + 1 if match else 0 if name.startswith("body.") else top for name, match in found.items()
+    }
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:

@@ -16,13 +16,13 @@ from regard.data.formats import Report, read_pairs
 from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
+from regard.tasks.classification import prepare as prepare_classification
+from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
 from regard.training.memory import give_back_freed_memory
-from regard.training.run import Run
 
 LARGE = 200_000
-Pairs = Sequence[tuple[str, str]]
 Tell = Callable[[dict[str, Any]], None]
 
 HELD_OUT_SHARE, HELD_OUT_MOST = 0.02, 1000
@@ -78,15 +78,11 @@ def small_set(recipe: Recipe, paths: Sequence[str], report: Report | None = None
     return list(_texts(recipe, [Path(p) for p in paths], report or Report())) if paths else []
 
 
-def prepare(
-    recipe: Recipe,
-    run: Run,
-    corpus: Corpus,
-    tell: Tell,
-    dev: Pairs | None,
-    tokenizers: tuple[Tokenizer, Tokenizer] | None,
-) -> tuple[TranslationTask, dict[str, Any]]:
+def prepare_translation(asked: Asked) -> tuple[TranslationTask, dict[str, Any]]:
     """The task, and the facts that must be the same when the run is resumed."""
+    recipe, folder, tell, dev = asked.recipe, asked.folder, asked.tell, asked.dev
+    corpus = training_corpus(recipe, asked.pairs)
+    tokenizers = (asked.parent.source, asked.parent.target) if asked.parent else None
     if dev is None:
         dev = small_set(recipe, recipe.data.dev)
     test = small_set(recipe, recipe.data.test)
@@ -95,12 +91,12 @@ def prepare(
         threshold, dev = _hold_out(corpus)
         first, second = recipe.data.keys
         lines = [json.dumps({first: source, second: target}, ensure_ascii=False) + "\n" for source, target in dev]
-        write_text(run.held_out_path, "".join(lines))
+        write_text(folder / HELD_OUT, "".join(lines))
         tell({"event": "prepare", "text": f"no dev set given: {len(dev)} training pairs are held out"})
     count = _survey(corpus, threshold, {"dev": dev, "test": test}, tell)
-    source, target = _tokenizers(recipe, run, corpus, threshold, count, tell, tokenizers)
+    source, target = _tokenizers(recipe, folder, corpus, threshold, count, tell, tokenizers)
     give_back_freed_memory()  # of learning, which takes more than all else here
-    cache = _cache(recipe, run, corpus, threshold, source, target, tell)
+    cache = _cache(recipe, folder, corpus, threshold, source, target, tell)
     facts = {
         "data": corpus.facts,
         "pairs": len(cache),
@@ -149,7 +145,7 @@ def _survey(corpus: Corpus, threshold: int, sets: dict[str, Pairs], tell: Tell) 
 
 def _tokenizers(
     recipe: Recipe,
-    run: Run,
+    folder: Path,
     corpus: Corpus,
     threshold: int,
     count: int,
@@ -157,7 +153,7 @@ def _tokenizers(
     given: tuple[Tokenizer, Tokenizer] | None,
 ) -> tuple[Tokenizer, Tokenizer]:
     """Learned from the training text alone, once, before the first step; kept in the run's folder."""
-    paths = run.folder / "tokenizer.json", run.folder / "tokenizer.target.json"
+    paths = folder / "tokenizer.json", folder / "tokenizer.target.json"
     if given is None and paths[0].exists():
         source = Tokenizer.load(paths[0])
         return source, source if recipe.tokenizer.shared else Tokenizer.load(paths[1])
@@ -184,9 +180,9 @@ def _tokenizers(
 
 
 def _cache(
-    recipe: Recipe, run: Run, corpus: Corpus, threshold: int, source: Tokenizer, target: Tokenizer, tell: Tell
+    recipe: Recipe, run: Path, corpus: Corpus, threshold: int, source: Tokenizer, target: Tokenizer, tell: Tell
 ) -> TokenCache:
-    folder, report = run.folder / "tokens", Report()
+    folder, report = run / "tokens", Report()
     longest = min(recipe.data.max_length, recipe.train.batch_tokens - 1)
     facts = {
         "data": corpus.facts,
@@ -210,3 +206,9 @@ def _cache(
     dropped = f", {long:,} longer than {longest} tokens left out" if long else ""
     tell({"event": "prepare", "text": f"{len(cache):,} training pairs ({report}{dropped}), vocabulary {len(source):,}"})
     return cache
+
+
+PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
+    "translation": prepare_translation,
+    "classification": prepare_classification,
+}

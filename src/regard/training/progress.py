@@ -55,7 +55,7 @@ class Show:
     def _train(self, event: Event) -> None:
         text = (
             f"step {event['step']:,}/{self.steps:,}  epoch {event['epoch'] + 1}  loss {event['nll']:.3f}  "
-            f"{event['tokens_per_second']:,} tokens/s  lr {event['lr']:.2g}  {clock(event['eta'])} left"
+            f"{event['tokens_per_second']:,} {event['unit']}/s  lr {event['lr']:.2g}  {clock(event['eta'])} left"
         )
         if self.bar is not None and self.row is not None:
             self.bar.update(self.row, completed=event["step"], description=text)
@@ -64,11 +64,12 @@ class Show:
 
     def _validating(self, event: Event) -> None:
         if self.bar is not None and self.row is not None:
-            self.bar.update(self.row, description=f"step {event['step']:,}: translating the dev set")
+            self.bar.update(self.row, description=f"step {event['step']:,}: scoring the dev set")
 
     def _validate(self, event: Event) -> None:
         scores = "  ".join(
-            f"{name} {event[name]:.{3 if name == 'loss' else 2}f}" for name in ("loss", "bleu", "chrf") if name in event
+            f"{name.replace('_', ' ')} {event[name]:.{2 if name in ('bleu', 'chrf') else 3}f}"
+            for name in event["scores"]
         )
         mark = "  [green]best so far[/]" if event["best"] else ""
         self._print(f"[bold]dev[/] at step {event['step']:,}: {scores}{mark}")
@@ -95,9 +96,15 @@ class Show:
     def _end(self, event: Event) -> None:
         self.close()
         for name, scores in event["scores"].items():
-            values = "  ".join(f"{m} {s['value']:.2f} ± {s['interval']:.2f}" for m, s in scores.items())
+            values = "  ".join(f"{m.replace('_', ' ')} {_value(s)}" for m, s in scores.items())
             self._print(f"[bold]{name}[/]: {values}")
         self._print(f"done after {clock(event['seconds'])} of training")
+
+
+def _value(score: dict[str, Any]) -> str:
+    if score.get("interval") is None:
+        return f"{score['value']:.4f}"
+    return f"{score['value']:.2f} ± {score['interval']:.2f}"
 
 
 def clock(seconds: float) -> str:

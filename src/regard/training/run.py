@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from regard.errors import UserError
 from regard.files import disk_errors, write_text
+from regard.tasks.task import HELD_OUT
 from regard.training.checkpoint import Checkpoints
 
 
@@ -23,7 +24,7 @@ class Run:
         self.log_path = folder / "log.jsonl"
         self.model_path = folder / "model"
         self.recipe_path = folder / "recipe.toml"
-        self.held_out_path = folder / "dev.jsonl"
+        self.held_out_path = folder / HELD_OUT
         self._log: IO[str] | None = None
 
     @property

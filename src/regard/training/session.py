@@ -12,14 +12,13 @@ from regard.bundle import Bundle, load_bundle
 from regard.config import Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import sweep, write_text
-from regard.models import Transformer
-from regard.tasks.scores import METRICS, score
-from regard.tasks.translation import TranslationTask
+from regard.tasks.task import Asked, Pairs, Task
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
-from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed
+from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed, take_weights
 from regard.training.memory import keep_freed_memory
-from regard.training.prepare import Pairs, absolute_paths, prepare, training_corpus
+from regard.training.optim import freeze
+from regard.training.prepare import PREPARE, absolute_paths, training_corpus
 from regard.training.run import Run
 from regard.training.signals import Stop
 from regard.workers import parts_for
@@ -79,7 +78,7 @@ class _Session:
         self.parent = load_bundle(start_from) if start_from else None
         self.recipe = absolute_paths(_like(recipe, self.parent) if self.parent else recipe, base)
         self.pairs, self.dev = pairs, dev
-        self.task: TranslationTask
+        self.task: Task
         self.facts: dict[str, Any]
 
     def begun(self) -> Bundle:
@@ -146,9 +145,8 @@ class _Session:
         return bool(training.get("finished") and training["steps"] == progress.step)  # else it is a shorter run's
 
     def _prepare(self) -> None:
-        given = (self.parent.source, self.parent.target) if self.parent else None
-        corpus = training_corpus(self.recipe, self.pairs)
-        self.task, self.facts = prepare(self.recipe, self.run, corpus, self._tell, self.dev, given)
+        asked = Asked(self.recipe, self.run.folder, self._tell, self.parent, self.pairs, self.dev)
+        self.task, self.facts = PREPARE[self.recipe.task](asked)
         self.facts["environment"] = environment(self.recipe.train.parts)
         self.facts["licences"] = self.parent.licences if self.parent else []
 
@@ -156,7 +154,8 @@ class _Session:
         torch.manual_seed(mixed(self.recipe.seed, 0))
         self.model = model = self.task.model()
         if self.parent is not None:
-            load_weights(model, dict(self.parent.model.named_parameters()))
+            take_weights(model, dict(self.parent.model.named_parameters()))
+        freeze(model, self.recipe.train.freeze)
         fit = Fit(
             self.task,
             model,
@@ -164,6 +163,7 @@ class _Session:
             self.run,
             seed=self.recipe.seed,
             d_model=model.config.d_model,
+            metric=self.recipe.metric,
             facts=self.facts,
             callbacks=self.callbacks,
             on_best=self._save_best,
@@ -193,7 +193,7 @@ class _Session:
         with self.stop.interruptible():
             load_weights(fit.model, self._final_weights(fit))
             bundle = self._bundle(self.model, fit.progress)
-            bundle.scores = self._scores(self.model)
+            bundle.scores = self.task.scores(self.model)
             bundle.training["finished"] = True
         bundle.save(self.run.model_path)
         self._draw()
@@ -211,21 +211,11 @@ class _Session:
             return {n: p.detach() for n, p in load_bundle(self.run.model_path).model.named_parameters()}
         return fit.ema or {n: p.detach().clone() for n, p in fit.model.named_parameters()}
 
-    def _scores(self, model: Transformer) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        translator = self.task.translator([model])
-        for name, pairs in (("dev", self.task.dev), ("test", self.task.test)):
-            if pairs:
-                outputs = translator.translate([s for s, _ in pairs])
-                scores = score(outputs, [t for _, t in pairs], self.recipe.score, names=METRICS, intervals=True)
-                found[name] = {metric: s.to_dict() for metric, s in scores.items()}
-        return found
-
-    def _save_best(self, model: Transformer, event: Event) -> None:
+    def _save_best(self, model: Any, event: Event) -> None:
         self._bundle(model, self.fit.progress).save(self.run.model_path)
         self._draw()
 
-    def _bundle(self, model: Transformer, progress: Progress) -> Bundle:
+    def _bundle(self, model: Any, progress: Progress) -> Bundle:
         recipe = self.recipe
         training: dict[str, Any] = {
             "steps": progress.step,
@@ -248,6 +238,9 @@ class _Session:
             training,
             {},
             licences,
+            recipe.network_name,
+            task=recipe.task,
+            labels=list(self.task.labels),
         )
 
     def _draw(self) -> None:
@@ -257,7 +250,7 @@ class _Session:
         """What is not as the run began with, of what its updates depend on."""
         saved = self.saved
         changes = []
-        for section in ("data", "tokenizer", "train"):
+        for section in ("head", "data", "tokenizer", "train"):
             old, new = getattr(saved, section), getattr(self.recipe, section)
             for key in type(old).model_fields:
                 if (section != "train" or key not in FREE) and getattr(old, key) != getattr(new, key):
@@ -297,7 +290,9 @@ def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
 
 def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     """The recipe with the shape and languages of the model to go on from."""
-    config = parent.model.config.model_dump(mode="json", exclude={"source_vocabulary", "target_vocabulary"})
+    config = parent.model.config.model_dump(
+        mode="json", exclude={"source_vocabulary", "target_vocabulary", "vocabulary"}
+    )
     dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout")}
     model = {"name": parent.name, **config, **dropouts}
     shared = parent.source.checksum == parent.target.checksum

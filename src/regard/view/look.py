@@ -236,4 +236,5 @@ def _stacked(trace: Trace, kind: str, row: int = 0) -> Matrix:
 
 
 def _device(bundle: "Bundle") -> torch.device:
-    return next(bundle.model.parameters()).device
+    device: torch.device = next(bundle.model.parameters()).device
+    return device

@@ -1,0 +1,120 @@
+"""Tables of examples: CSV, TSV and JSON lines as rows whose cells are called by name or by number."""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.formats import read_lines
+from regard.errors import UserError
+
+KINDS = (".tsv", ".csv", ".jsonl")
+TEXTS, LABELS = ("text", "sentence", "sentence1", "document"), ("label", "labels", "class", "score")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text or a pair of them, and what is to be said of it; without a label where none is known."""
+
+    texts: tuple[str, ...]
+    label: str
+    where: str  # file and line
+
+
+def read_examples(
+    paths: Sequence[str | Path], texts: Sequence[str] = (), label: str = "", *, labelled: bool = True
+) -> list[Example]:
+    """All rows. texts, label: columns by name or number from 1; by default the first and the last of two."""
+    found: list[Example] = []
+    for path in map(Path, paths):
+        rows = _rows(path)
+        head = next(rows, None)
+        if head is None:
+            raise UserError(f"{path} is empty")
+        names, first = _names(path, head[1], [*texts, label])
+        columns = _columns(path, names, texts, label, labelled)
+        for line, cells in [*([head] if first else []), *rows]:
+            if len(cells) <= max(columns):
+                raise UserError(f"{path}, line {line}: {len(cells)} columns, where {max(columns) + 1} are needed")
+            *values, last = (cells[i] for i in columns) if labelled else (*(cells[i] for i in columns), "")
+            found.append(Example(tuple(values), last.strip(), f"{path}, line {line}"))
+    return found
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    kind = Path(path.name.removesuffix(".gz")).suffix
+    if kind not in KINDS:
+        raise UserError(f"{path}: examples are read from {', '.join(KINDS)} files (or .gz of these)")
+    lines = read_lines(path)
+    if kind == ".tsv":
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield number, line.split("\t")
+    elif kind == ".csv":
+        reader = csv.reader(f"{line}\n" for line in lines)
+        for cells in reader:
+            if cells:
+                yield reader.line_num, [cell.removesuffix("\n") for cell in cells]
+    else:
+        yield from _objects(path, lines)
+
+
+def _objects(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """JSON lines as rows under the first one's keys, which come as a row of their own."""
+    names: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"{path}, line {number}: not JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise UserError(f"{path}, line {number}: not a JSON object")
+        if not names:
+            names = [str(key) for key in value]
+            yield 0, names
+        missing = [name for name in names if name not in value]
+        if missing:
+            raise UserError(f"{path}, line {number}: no key {missing[0]!r}, which the first line has")
+        yield number, [_cell(value[name]) for name in names]
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _names(path: Path, head: list[str], asked: Sequence[str]) -> tuple[list[str], bool]:
+    """The columns' names, and whether the first row is an example itself: it is when it names nothing that is asked."""
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        return head, False
+    cells = [cell.strip().lower() for cell in head]
+    wanted = [name.lower() for name in asked if name and not name.isdigit()]
+    known = any(cell in TEXTS for cell in cells) and any(cell in LABELS for cell in cells)
+    if all(name in cells for name in wanted) if wanted else known:
+        return [cell.strip() for cell in head], False
+    return [str(i + 1) for i in range(len(head))], True
+
+
+def _columns(path: Path, names: list[str], texts: Sequence[str], label: str, labelled: bool) -> list[int]:
+    lower = [name.lower() for name in names]
+
+    def find(name: str) -> int:
+        if name.isdigit() and 1 <= int(name) <= len(names):
+            return int(name) - 1
+        if name.lower() not in lower:
+            raise UserError(f"{path} has no column {name!r}; it has {', '.join(names)} (or a number from 1)")
+        return lower.index(name.lower())
+
+    chosen = [find(name) for name in texts] or [next((lower.index(n) for n in TEXTS if n in lower), 0)]
+    if not labelled:
+        return chosen
+    if label:
+        return [*chosen, find(label)]
+    named = next((lower.index(n) for n in LABELS if n in lower), None)
+    if named is None and len(names) != len(chosen) + 1:
+        raise UserError(f"{path} has columns {', '.join(names)}; say with data.label which one is the label")
+    return [*chosen, named if named is not None else next(i for i in range(len(names)) if i not in chosen)]

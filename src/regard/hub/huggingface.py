@@ -1,0 +1,290 @@
+"""Checkpoints in the Hugging Face layout (config.json, safetensors, tokenizer files) of BERT and RoBERTa, both ways."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from tokenizers import Tokenizer as Inner
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+from torch import Tensor
+
+from regard.bundle import Bundle, save_tensors
+from regard.errors import UserError
+from regard.files import whole_folder
+from regard.models import HEADS, Bert, BertConfig, HeadConfig
+from regard.models.heads import Answerer, Classifier
+from regard.nn.initial import Unfilled
+from regard.text import IMPORTED, Specials, Tokenizer
+
+# Which head a class of theirs has, and what that head's layers are called there.
+CLASSES = {
+    "Model": "encoding", "ForMaskedLM": "masked", "ForPreTraining": "masked",
+    "ForSequenceClassification": "classification", "ForTokenClassification": "tagging",
+    "ForQuestionAnswering": "answering",
+}  # fmt: skip
+FAMILIES = {"bert": "Bert", "roberta": "Roberta"}
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+
+
+def read(folder: Path, *, allow_pickle: bool = False) -> Bundle:
+    """A folder in their layout as a bundle of ours."""
+    config = _json(folder / "config.json")
+    family = str(config.get("model_type"))
+    if family not in FAMILIES:
+        raise UserError(f"{folder}: models of type {family!r} are not known; known: {', '.join(FAMILIES)}")
+    weights = _weights(folder, allow_pickle)
+    task = _task(config, family)
+    labels = [str(config["id2label"][key]) for key in sorted(config.get("id2label", {}), key=int)]
+    head = HeadConfig(
+        pooling="first" if task == "classification" or any("pooler.dense" in name for name in weights) else "mean",
+        next_sentence=any(name.startswith("cls.seq_relationship") for name in weights),
+        drop=float(config.get("classifier_dropout") or config.get("hidden_dropout_prob", 0.1)),
+    )
+    outputs = len(labels) if task in ("classification", "tagging") else 2
+    with Unfilled():
+        model = HEADS[task](Bert(_shape(config, family)), head, outputs)
+    _fill(model, weights, family, folder)
+    tokenizer = _tokenizer(folder, config, family)
+    named = labels if task in ("classification", "tagging") else []
+    facts = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
+    longest = model.config.max_positions
+    return Bundle(
+        model.eval(),
+        tokenizer,
+        tokenizer,
+        ("text", "text"),
+        longest,
+        training=facts,
+        name="bert",
+        task=task,
+        labels=named,
+    )
+
+
+def export(bundle: Bundle, out: Path) -> None:
+    """Writes what `transformers` loads: config, weights, tokenizer."""
+    if out.exists():
+        raise UserError(f"{out} is there already; choose another folder")
+    family = "roberta" if bundle.model.config.first_position else "bert"
+    if bundle.model.config.norm != "post":
+        raise UserError("BERT as Transformers has it normalises after each sub-layer; this model does before")
+    with whole_folder(out) as part:
+        for name, content in (
+            ("config.json", _config(bundle, family)),
+            ("tokenizer.json", bundle.source.standalone(framed=True)),
+            ("tokenizer_config.json", _tokenizer_config(bundle.source)),
+        ):
+            (part / name).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        own = dict(bundle.model.named_parameters())
+        tensors = {theirs: own[ours] for ours, theirs in _names(bundle.model, family) if ours in own}
+        save_tensors(tensors, part / "model.safetensors")
+
+
+def _names(model: Any, family: str) -> Iterator[tuple[str, str]]:
+    """Each parameter of ours, and what it is called there."""
+
+    def both(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
+        return ((f"{ours}.{end}", f"{theirs}.{end}") for end in ("weight", "bias"))
+
+    yield "body.tokens.weight", f"{family}.embeddings.word_embeddings.weight"
+    yield "body.positions.weight", f"{family}.embeddings.position_embeddings.weight"
+    yield "body.segments.weight", f"{family}.embeddings.token_type_embeddings.weight"
+    yield from both("body.norm", f"{family}.embeddings.LayerNorm")
+    for i in range(model.config.layers):
+        ours, theirs = f"body.layers.{i}", f"{family}.encoder.layer.{i}"
+        for one, other in (("q", "query"), ("k", "key"), ("v", "value")):
+            yield from both(f"{ours}.attention.{one}", f"{theirs}.attention.self.{other}")
+        yield from both(f"{ours}.attention.out", f"{theirs}.attention.output.dense")
+        yield from both(f"{ours}.after_attention.norm", f"{theirs}.attention.output.LayerNorm")
+        yield from both(f"{ours}.feed_forward.inner", f"{theirs}.intermediate.dense")
+        yield from both(f"{ours}.feed_forward.outer", f"{theirs}.output.dense")
+        yield from both(f"{ours}.after_feed_forward.norm", f"{theirs}.output.LayerNorm")
+    robertas = family == "roberta" and isinstance(model, Classifier)
+    yield from both("pooler.dense", "classifier.dense" if robertas else f"{family}.pooler.dense")
+    yield from both("words.dense", "lm_head.dense" if family == "roberta" else "cls.predictions.transform.dense")
+    yield from both(
+        "words.norm", "lm_head.layer_norm" if family == "roberta" else "cls.predictions.transform.LayerNorm"
+    )
+    yield "words.bias", "lm_head.bias" if family == "roberta" else "cls.predictions.bias"
+    yield from both("follows", "cls.seq_relationship")
+    answers = isinstance(model, Answerer)
+    yield from both("out", "qa_outputs" if answers else "classifier.out_proj" if robertas else "classifier")
+
+
+def _task(config: dict[str, Any], family: str) -> str:
+    name = next(iter(config.get("architectures") or []), f"{FAMILIES[family]}Model")
+    kind = name.removeprefix(FAMILIES[family])
+    if kind not in CLASSES:
+        raise UserError(f"a {name} is not known; known: {', '.join(FAMILIES[family] + kind for kind in CLASSES)}")
+    return CLASSES[kind]
+
+
+def _shape(config: dict[str, Any], family: str) -> BertConfig:
+    first = 2 if family == "roberta" else 0
+    activation = str(config.get("hidden_act", "gelu"))
+    if activation not in ACTIVATIONS:
+        raise UserError(f"the activation {activation!r} is not known; known: {', '.join(ACTIVATIONS)}")
+    if config.get("position_embedding_type", "absolute") != "absolute":
+        raise UserError(f"positions of type {config['position_embedding_type']!r} are not known here")
+    return BertConfig(
+        d_model=config["hidden_size"],
+        d_ff=config["intermediate_size"],
+        heads=config["num_attention_heads"],
+        layers=config["num_hidden_layers"],
+        dropout=config.get("hidden_dropout_prob", 0.1),
+        attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
+        activation=ACTIVATIONS[activation],
+        norm_eps=config.get("layer_norm_eps", 1e-12),
+        max_positions=config["max_position_embeddings"] - first,
+        first_position=first,
+        segments=config.get("type_vocab_size", 2),
+        vocabulary=config["vocab_size"],
+    )
+
+
+def _config(bundle: Bundle, family: str) -> dict[str, Any]:
+    c, specials = bundle.model.config, bundle.source.specials
+    kinds = {task: kind for kind, task in CLASSES.items() if kind != "ForPreTraining"}
+    kind = "ForPreTraining" if bundle.task == "masked" and bundle.model.head.next_sentence else kinds[bundle.task]
+    labels = {"id2label": dict(enumerate(bundle.labels)), "label2id": {n: i for i, n in enumerate(bundle.labels)}}
+    return {
+        "architectures": [FAMILIES[family] + kind],
+        "model_type": family,
+        "hidden_size": c.d_model,
+        "intermediate_size": c.d_ff,
+        "num_attention_heads": c.heads,
+        "num_hidden_layers": c.layers,
+        "hidden_dropout_prob": c.dropout,
+        "attention_probs_dropout_prob": c.attention_dropout,
+        "hidden_act": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == c.activation),
+        "layer_norm_eps": c.norm_eps,
+        "max_position_embeddings": c.max_positions + c.first_position,
+        "type_vocab_size": c.segments,
+        "vocab_size": c.vocabulary,
+        "pad_token_id": specials.pad,
+        "bos_token_id": specials.begin,
+        "eos_token_id": specials.end,
+        "dtype": "float32",
+    } | (labels if bundle.labels else {})
+
+
+def _fill(model: Any, weights: dict[str, Tensor], family: str, folder: Path) -> None:
+    """All of ours must be there, in their shapes; what is theirs alone (counters, unused heads) is left."""
+    own = dict(model.named_parameters())
+    names = dict(_names(model, family))
+    with torch.no_grad():
+        for name, parameter in own.items():
+            theirs = names[name]
+            found = weights.get(theirs, weights.get(theirs.removeprefix(f"{family}.")))
+            if found is None or found.shape != parameter.shape:
+                is_there = "absent" if found is None else f"{tuple(found.shape)}"
+                raise UserError(f"{folder}: {theirs} is {is_there}, expected {tuple(parameter.shape)}")
+            parameter.copy_(found)
+
+
+def _weights(folder: Path, allow_pickle: bool) -> dict[str, Tensor]:
+    """All tensors of the folder, in one file or several; old names of the norms are read too."""
+    files = sorted(folder.glob("*.safetensors"))
+    pickles = sorted(folder.glob("pytorch_model*.bin"))
+    if not files and not pickles:
+        raise UserError(f"{folder} has no model.safetensors and no pytorch_model.bin")
+    if not files and not allow_pickle:
+        raise UserError(f"{pickles[0]} is a pickle; --allow-pickle reads it, weights only")
+    found: dict[str, Tensor] = {}
+    try:
+        for file in files:
+            found |= load_file(file)
+        for file in [] if files else pickles:
+            found |= torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise UserError(f"the weights in {folder} cannot be read: {error}") from None
+    return {_new_name(name): tensor.float() for name, tensor in found.items() if torch.is_floating_point(tensor)}
+
+
+def _new_name(name: str) -> str:
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is not a JSON object")
+    return content
+
+
+def _tokenizer(folder: Path, config: dict[str, Any], family: str) -> Tokenizer:
+    path = folder / "tokenizer.json"
+    try:
+        if path.exists():
+            inner = Inner.from_file(str(path))
+        elif family == "bert":
+            inner = _wordpiece(folder)
+        else:
+            inner = _byte_level(folder)
+    except UserError:
+        raise
+    except Exception as error:  # the library raises a bare Exception for whatever it cannot parse
+        raise UserError(f"the tokenizer in {folder} cannot be read: {error}") from None
+    inner.no_padding()
+    inner.no_truncation()
+    inner.post_processor = None
+    names = (
+        ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+        if family == "bert"
+        else ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+    )
+    ids = {name: inner.token_to_id(name) for name in names}
+    for name, number in ids.items():
+        if number is None:
+            raise UserError(f"the tokenizer in {folder} has no {name}")
+    pad, unk, begin, end, mask = (number or 0 for number in ids.values())
+    return Tokenizer(IMPORTED, inner, Specials(pad, unk, begin, end, mask, doubled=family == "roberta"))
+
+
+def _wordpiece(folder: Path) -> Inner:
+    """BERT's, from its list of tokens."""
+    path = folder / "vocab.txt"
+    if not path.exists():
+        raise UserError(f"{folder} has neither tokenizer.json nor vocab.txt")
+    settings = _json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    lower = bool(settings.get("do_lower_case", True))
+    vocabulary = {token: i for i, token in enumerate(path.read_text(encoding="utf-8").splitlines())}
+    inner = Inner(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    inner.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=settings.get("strip_accents"))
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.WordPiece()
+    return inner
+
+
+def _byte_level(folder: Path) -> Inner:
+    """RoBERTa's and GPT-2's, from vocabulary and merges."""
+    files = folder / "vocab.json", folder / "merges.txt"
+    if not all(file.exists() for file in files):
+        raise UserError(f"{folder} has neither tokenizer.json nor vocab.json and merges.txt")
+    inner = Inner(models.BPE.from_file(*map(str, files)))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return inner
+
+
+def _tokenizer_config(tokenizer: Tokenizer) -> dict[str, Any]:
+    specials = tokenizer.specials
+    named = (("pad", specials.pad), ("unk", specials.unk), ("cls", specials.begin), ("sep", specials.end))
+    names = {f"{what}_token": tokenizer.token(i) for what, i in named}
+    if specials.mask is not None:
+        names["mask_token"] = tokenizer.token(specials.mask)
+    inputs = ["input_ids", *([] if specials.doubled else ["token_type_ids"]), "attention_mask"]
+    return names | {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": inputs,
+        "clean_up_tokenization_spaces": False,
+    }

@@ -1,0 +1,150 @@
+"""What stands on a body that reads: guessed words, a class, a label for each token, a span."""
+
+# Shapes: B batch, T length, D width, V vocabulary, C classes.
+
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.models.config import ModelConfig
+from regard.nn.blocks import ACTIVATIONS
+from regard.nn.dropout import Dropout
+
+
+class HeadConfig(ModelConfig):
+    """The shape of a head."""
+
+    pooling: Literal["first", "mean", "last"] = Field(
+        "first", description="what stands for a text: its first state through a layer (BERT), the mean, or the last"
+    )
+    drop: float = Field(0.1, ge=0, lt=1, description="dropout before the last layer")
+    next_sentence: bool = Field(False, description="also guess whether the second text follows the first")
+
+
+class Pooler(nn.Module):
+    """One vector for a text."""
+
+    def __init__(self, d_model: int, pooling: str) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.dense = nn.Linear(d_model, d_model) if pooling == "first" else None
+
+    def forward(self, states: Tensor, lengths: Tensor | None) -> Tensor:
+        if self.dense is not None:
+            first: Tensor = self.dense(states[:, 0])
+            return first.tanh()  # B D
+        length = states.size(1)
+        count = torch.full((len(states),), length, device=states.device) if lengths is None else lengths
+        if self.pooling == "last":
+            return states[torch.arange(len(states), device=states.device), count - 1]
+        real = (torch.arange(length, device=states.device) < count[:, None])[..., None]  # B T 1
+        return (states * real).sum(1) / count[:, None]
+
+
+class Words(nn.Module):
+    """The masked words: a layer, its norm, and the embeddings turned round (BERT's published head)."""
+
+    def __init__(self, d_model: int, vocabulary: int, activation: str, eps: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model)
+        self.activation = ACTIVATIONS[activation]()
+        self.norm = nn.LayerNorm(d_model, eps)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, states: Tensor) -> Tensor:
+        out: Tensor = self.norm(self.activation(self.dense(states)))
+        return out
+
+
+class Headed(nn.Module):
+    """A body with a head."""
+
+    def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
+        super().__init__()
+        self.body, self.head, self.outputs = body, head, outputs
+
+    @property
+    def config(self) -> Any:
+        return self.body.config
+
+    def states(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
+        out: Tensor = self.body(tokens, lengths, segments)
+        return out
+
+
+class Encoder(Headed):
+    """States, and one vector for a text."""
+
+    def __init__(self, body: Any, head: HeadConfig, outputs: int = 0) -> None:
+        super().__init__(body, head, outputs)
+        self.pooler = Pooler(body.config.d_model, head.pooling)
+
+    def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
+        return self.states(tokens, lengths, segments)
+
+
+class PreTrainer(Headed):
+    """Masked words, and whether one text follows the other."""
+
+    def __init__(self, body: Any, head: HeadConfig, outputs: int = 2) -> None:
+        super().__init__(body, head, outputs)
+        c = body.config
+        self.words = Words(c.d_model, c.vocabulary, c.activation, c.norm_eps)
+        self.pooler = Pooler(c.d_model, "first") if head.next_sentence else None
+        self.follows = nn.Linear(c.d_model, outputs) if head.next_sentence else None
+
+    @property
+    def output(self) -> Tensor:
+        """The matrix before the softmax (V D): logits are words(states) @ output^T + words.bias."""
+        matrix: Tensor = self.body.tokens.weight
+        return matrix
+
+    def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
+        """Logits of each token (B T V)."""
+        return F.linear(self.words(self.states(tokens, lengths, segments)), self.output, self.words.bias)
+
+
+class Classifier(Headed):
+    """Scores of a whole text (B C)."""
+
+    def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
+        super().__init__(body, head, outputs)
+        self.pooler = Pooler(body.config.d_model, head.pooling)
+        self.dropout = Dropout(head.drop)
+        self.out = _last(body.config.d_model, outputs)
+
+    def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
+        out: Tensor = self.out(self.dropout(self.pooler(self.states(tokens, lengths, segments), lengths)))
+        return out
+
+
+class Tagger(Headed):
+    """Scores of each token (B T C)."""
+
+    def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
+        super().__init__(body, head, outputs)
+        self.dropout = Dropout(head.drop)
+        self.out = _last(body.config.d_model, outputs)
+
+    def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
+        out: Tensor = self.out(self.dropout(self.states(tokens, lengths, segments)))
+        return out
+
+
+class Answerer(Tagger):
+    """Scores of each token as the start and as the end of an answer (B T 2)."""
+
+
+def _last(d_model: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(d_model, outputs)
+    nn.init.normal_(layer.weight, std=0.02)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+HEADS: dict[str, type[Headed]] = {
+    "encoding": Encoder, "masked": PreTrainer, "classification": Classifier, "tagging": Tagger, "answering": Answerer,
+}  # fmt: skip

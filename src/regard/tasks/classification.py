@@ -1,0 +1,192 @@
+"""Classification: one label, several, or a number for a text or a pair of texts."""
+
+# Shapes: B batch, N examples, C classes.
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.config import Recipe
+from regard.data.cache import fingerprint
+from regard.data.tables import Example, read_examples
+from regard.errors import UserError
+from regard.models import HEADS, MODELS
+from regard.models.heads import Classifier
+from regard.tasks import labels as scoring
+from regard.tasks.reading import Batch, Row, RowBatches, framed, in_batches
+from regard.tasks.task import Asked, Evaluation, Loss
+from regard.tasks.vocabulary import hold_out, tokenizer_for
+from regard.text import Tokenizer
+
+EVALUATED = 8192  # tokens of a batch when nothing is learned
+
+
+class Reader:
+    """From examples to rows, and from rows to probabilities (or numbers): what training and prediction share."""
+
+    def __init__(self, tokenizer: Tokenizer, labels: Sequence[str], kind: str, longest: int) -> None:
+        self.tokenizer, self.labels, self.kind, self.longest = tokenizer, list(labels), kind, longest
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        firsts = self.tokenizer.encode_batch([example.texts[0] for example in examples])
+        pairs = [example.texts[1] if len(example.texts) > 1 else None for example in examples]
+        seconds = [None if text is None else self.tokenizer.encode(text) for text in pairs]
+        numbers = {label: i for i, label in enumerate(self.labels)}
+        found = []
+        for example, first, second in zip(examples, firsts, seconds, strict=True):
+            tokens, begin = framed(self.tokenizer.specials, first, second, self.longest)
+            found.append(Row(tokens, begin, self._target(example, numbers)))
+        return found
+
+    def _target(self, example: Example, numbers: dict[str, int]) -> Any:
+        if not example.label and self.kind != "several":
+            return 0 if self.kind == "one" else 0.0
+        if self.kind == "number":
+            return _number(example)
+        given = _several(example.label) if self.kind == "several" else [example.label]
+        for label in given:
+            if label not in numbers:
+                raise UserError(
+                    f"{example.where}: label {label!r} is not one of the training data's: {self.labels[:20]}"
+                )
+        if self.kind == "one":
+            return numbers[given[0]]
+        return np.isin(np.arange(len(numbers)), [numbers[label] for label in given]).astype(np.float32)
+
+    def collate(self, rows: Sequence[Row], draws: Any = None) -> Batch:
+        kind = torch.long if self.kind == "one" else torch.float
+        targets = torch.tensor(np.array([row.target for row in rows]), dtype=kind)
+        return Batch.of(rows, targets, len(rows), self.tokenizer.specials.pad)
+
+    @torch.inference_mode()
+    def outputs(self, model: Any, rows: Sequence[Row]) -> NDArray[np.float64]:
+        """What the model says of each row (N C), before any softmax."""
+        model.eval()
+        device = next(model.parameters()).device
+        found: dict[int, NDArray[np.float64]] = {}
+        for numbers, batch in in_batches(rows, EVALUATED, self.collate):
+            batch = batch.to(device)
+            logits = model(batch.tokens, batch.lengths, batch.segments)
+            found |= dict(zip(numbers, logits.double().cpu().numpy(), strict=True))
+        return np.stack([found[i] for i in range(len(rows))])
+
+    def probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        logits = torch.from_numpy(outputs)
+        made: NDArray[np.float64] = (logits.softmax(-1) if self.kind == "one" else logits.sigmoid()).numpy()
+        return made
+
+    def scores(self, rows: Sequence[Row], outputs: NDArray[np.float64]) -> dict[str, float]:
+        truth = np.array([row.target for row in rows])
+        if self.kind == "number":
+            return scoring.of_numbers(truth, outputs[:, 0])
+        made = self.probabilities(outputs)
+        return scoring.of_classes(truth, made) if self.kind == "one" else scoring.of_several(truth, made)
+
+
+class ClassificationTask:
+    """Learns what is to be said of a text."""
+
+    unit = "examples"
+
+    def __init__(
+        self, recipe: Recipe, reader: Reader, train: Sequence[Row], dev: Sequence[Row], test: Sequence[Row]
+    ) -> None:
+        self.recipe, self.reader = recipe, reader
+        self.source = self.target = reader.tokenizer
+        self.labels = reader.labels
+        self.dev, self.test = dev, test
+        config = recipe.train
+        self.batches = RowBatches(train, config.batch_tokens, config.batch, recipe.seed, reader.collate)
+        self.weights = _balanced(train, len(self.labels)) if config.class_weights and reader.kind == "one" else None
+
+    def model(self) -> Any:
+        body = MODELS[self.recipe.network_name](self.recipe.network(len(self.source), len(self.source)))
+        return HEADS["classification"](body, self.recipe.head, max(1, len(self.labels)))
+
+    def loss(self, model: Classifier, batch: Batch) -> Loss:
+        logits = model(batch.tokens, batch.lengths, batch.segments)
+        return Loss(self._loss(logits, batch.targets, self.recipe.train.label_smoothing), batch.count)
+
+    def _loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        if self.reader.kind == "number":
+            return F.mse_loss(logits[:, 0], targets, reduction="sum")
+        if self.reader.kind == "several":
+            return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / logits.size(1)
+        weights = None if self.weights is None else self.weights.to(logits)
+        return F.cross_entropy(logits, targets, weights, reduction="sum", label_smoothing=smoothing)
+
+    def evaluate(self, model: Any) -> Evaluation:
+        outputs = self.reader.outputs(model, self.dev)
+        targets = self.reader.collate(self.dev).targets
+        loss = float(self._loss(torch.from_numpy(outputs).float(), targets, 0.0)) / len(self.dev)
+        return Evaluation({"loss": loss, **self.reader.scores(self.dev, outputs)})
+
+    def scores(self, model: Any) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for name, rows in (("dev", self.dev), ("test", self.test)):
+            if rows:
+                scores = self.reader.scores(rows, self.reader.outputs(model, rows))
+                found[name] = {metric: {"value": round(value, 4)} for metric, value in scores.items()}
+        return found
+
+
+def prepare(asked: Asked) -> tuple[ClassificationTask, dict[str, Any]]:
+    """The task, and the facts that must be the same when the run is resumed."""
+    recipe, data = asked.recipe, asked.recipe.data
+    if not data.train:
+        raise UserError("the recipe names no training data: set data.train to .tsv, .csv or .jsonl files")
+    train, dev, test = (
+        read_examples(paths, data.text, data.label) if paths else [] for paths in (data.train, data.dev, data.test)
+    )
+    if not dev:
+        train, dev = hold_out(train, asked)
+    names = _labels(train, data.labels)
+    if data.labels != "number" and len(names) < 2:
+        raise UserError(f"the training data has one label only: {names}; there is nothing to learn")
+    tokenizer = tokenizer_for(asked, (text for example in train for text in example.texts))
+    reader = Reader(tokenizer, names, data.labels, data.max_length)
+    task = ClassificationTask(recipe, reader, *map(reader.rows, (train, dev, test)))
+    told = f"{len(names)} labels" if names else "a number each"
+    asked.tell({"event": "prepare", "text": f"{len(train):,} training examples, {len(dev):,} dev; {told}"})
+    return task, {"data": fingerprint(data.train), "pairs": len(train), "tokenizers": [tokenizer.checksum] * 2}
+
+
+def _labels(examples: Sequence[Example], kind: str) -> list[str]:
+    """In their order: by number if they are numbers, else by name."""
+    if kind == "number":
+        for example in examples:
+            _number(example)
+        return []
+    given = {label for e in examples for label in (_several(e.label) if kind == "several" else [e.label])}
+    for example in examples:
+        if not example.label and kind == "one":
+            raise UserError(f"{example.where}: there is no label")
+    if len(given) > 1000:
+        raise UserError(
+            f"{len(given):,} different labels: is data.label the right column? Numbers are labels = 'number'"
+        )
+    return sorted(
+        given, key=lambda name: (not name.lstrip("-").isdigit(), int(name) if name.lstrip("-").isdigit() else 0, name)
+    )
+
+
+def _several(label: str) -> list[str]:
+    return [part.strip() for part in label.split(",") if part.strip()]
+
+
+def _number(example: Example) -> float:
+    try:
+        return float(example.label)
+    except ValueError:
+        raise UserError(f"{example.where}: {example.label!r} is not a number") from None
+
+
+def _balanced(rows: Sequence[Row], classes: int) -> Tensor:
+    counts = Counter(int(row.target) for row in rows)
+    return torch.tensor([len(rows) / (classes * counts[i]) for i in range(classes)])

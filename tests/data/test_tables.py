@@ -1,0 +1,71 @@
+"""Tables of examples: columns by name and number, headers found, mistakes told with their line."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.data.tables import read_examples
+from regard.errors import UserError
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def told(path: Path, *columns: str, label: str = "") -> list[tuple[tuple[str, ...], str]]:
+    return [(example.texts, example.label) for example in read_examples([path], columns, label)]
+
+
+def test_two_columns_need_no_names(tmp_path: Path) -> None:
+    assert told(write(tmp_path, "a.tsv", "good film\t1\n\nbad film\t0\n")) == [
+        (("good film",), "1"),
+        (("bad film",), "0"),
+    ]
+
+
+def test_a_header_is_found(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", 'label,sentence\nx,"one, two"\ny,"a ""quoted"" word"\n')
+    assert told(path) == [(("one, two",), "x"), (('a "quoted" word',), "y")]
+    path = write(tmp_path, "b.tsv", "id\tpremise\thypothesis\tgold\n1\ta\tb\tyes\n")
+    assert told(path, "premise", "hypothesis", label="gold") == [(("a", "b"), "yes")]
+
+
+def test_numbers_are_columns_too(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "tweet\tOTHER\tfine\nsecond\tOFFENSE\tABUSE\n")
+    assert told(path, "1", label="2") == [(("tweet",), "OTHER"), (("second",), "OFFENSE")]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"text": "a", "label": 1}\n{"label": ["x", "y"], "text": "b"}\n')
+    assert told(path) == [(("a",), "1"), (("b",), "x,y")]
+
+
+def test_a_cell_over_two_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", 'text,label\n"one\ntwo",x\nthree,y\n')
+    assert told(path) == [(("one\ntwo",), "x"), (("three",), "y")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "words"),
+    [
+        ("a.tsv", "", {}, "is empty"),
+        ("a.txt", "a", {}, "are read from .tsv"),
+        ("a.tsv", "a\tb\tc\n", {}, "say with data.label"),
+        ("a.tsv", "a\tb\nonly one\n", {}, "line 2: 1 columns, where 2 are needed"),
+        ("a.tsv", "a\tb\n", {"label": "nope"}, "no column 'nope'; it has 1, 2"),
+        ("a.tsv", "a\tb\n", {"label": "3"}, "no column '3'"),
+        ("a.jsonl", "{\n", {}, "line 1: not JSON"),
+        ("a.jsonl", "[1]\n", {}, "line 1: not a JSON object"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', {}, "line 2: no key 'label'"),
+    ],
+)
+def test_mistakes_are_told(tmp_path: Path, name: str, text: str, columns: dict[str, str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        read_examples([write(tmp_path, name, text)], **columns)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes(b"good\t1\nbad \xff\t0\n")
+    with pytest.raises(UserError, match="line 2"):
+        read_examples([tmp_path / "a.tsv"])

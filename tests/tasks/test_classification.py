@@ -1,0 +1,170 @@
+"""Classification from the command line: a model that learns, predicts, resumes, and says what is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard.api import load
+from regard.config import make_recipe
+from regard.errors import UserError
+from regard.tasks.reading import framed
+from regard.text import Specials
+from regard.training.session import train
+
+MODEL = {"name": "bert", "d_model": 32, "d_ff": 64, "heads": 2, "layers": 1, "dropout": 0.0, "attention_dropout": 0.0}
+GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull")
+
+
+def sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
+    """Any of some words and others around; the label says which sort."""
+    random = np.random.default_rng(seed)
+    nouns = ("film", "book", "song", "day", "house", "meal", "walk", "talk")
+    rows = []
+    for _ in range(count):
+        label = int(random.integers(2))
+        word = (GOOD if label else BAD)[random.integers(4)]
+        rows.append(
+            (f"the {nouns[random.integers(8)]} was {word} and the {nouns[random.integers(8)]} long", str(label))
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    for name, count, seed in (("train", 300, 1), ("dev", 60, 2)):
+        rows = sentences(count, seed)
+        (folder / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    return folder
+
+
+def recipe(folder: Path, data: dict[str, Any] | None = None, **changes: Any) -> Any:
+    settings = {
+        "steps": 60, "batch": 32, "optimizer": "adamw", "lr": 0.003, "schedule": "linear", "warmup": 5,
+        "label_smoothing": 0.0, "validate_every": 30, "save_every": 30, "batch_tokens": 1024, "parts": 1,
+    }  # fmt: skip
+    tree = {
+        "task": "classification", "model": MODEL, "tokenizer": {"kind": "word", "size": 100},
+        "head": {"pooling": "mean"},
+        "data": {name: [str(folder / f"{name}.tsv")] for name in ("train", "dev")} | {"max_length": 20} | (data or {}),
+        "train": settings | changes,
+    }  # fmt: skip
+    return make_recipe(tree)
+
+
+@pytest.fixture(scope="module")
+def trained(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    train(recipe(files), out)
+    return out
+
+
+def test_it_learns_and_says_how_well(trained: Path) -> None:
+    facts = json.loads((trained / "model" / "model.json").read_text())
+    assert facts["task"] == "classification"
+    assert facts["labels"] == ["0", "1"]
+    assert facts["scores"]["dev"]["accuracy"]["value"] > 0.95
+    assert 0 <= facts["scores"]["dev"]["calibration_error"]["value"] < 0.5
+    assert "Classification: 0, 1" in (trained / "model" / "README.md").read_text()
+
+
+def test_it_predicts(trained: Path) -> None:
+    predictor = load(trained).predict
+    good, bad = predictor(["the film was great and the day long", "the film was awful and the day long"])
+    assert good.chosen == ("1",)
+    assert bad.chosen == ("0",)
+    assert sum(good.labels.values()) == pytest.approx(1)
+    assert list(good.labels) == ["1", "0"]  # the likeliest first
+    assert predictor([]) == []
+
+
+def test_it_does_not_translate(trained: Path) -> None:
+    with pytest.raises(UserError, match="is a model for classification: it does not translate"):
+        load(trained).translate("the film")
+
+
+def test_what_stands_beside_a_text_changes_nothing(trained: Path) -> None:
+    predictor = load(trained).predict
+    text = "the song was fine"
+    alone = predictor([text])[0].labels["1"]
+    beside = predictor([text, "the song was fine and the walk long and the talk long and the meal long", ""])[0]
+    assert beside.labels["1"] == pytest.approx(alone, abs=1e-5)
+
+
+def test_a_resumed_run_is_the_same(files: Path, trained: Path, tmp_path: Path) -> None:
+    train(recipe(files, steps=30, schedule="constant"), tmp_path / "a")
+    train(recipe(files, steps=60, schedule="constant"), tmp_path / "a", resume=True)
+    train(recipe(files, steps=60, schedule="constant"), tmp_path / "b")
+    a, b = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in "ab")
+    assert a == b
+
+
+def test_from_another_model_with_frozen_parts(files: Path, trained: Path, tmp_path: Path) -> None:
+    before = load(trained).bundle.model
+    train(recipe(files, freeze=2, layer_decay=0.5, steps=5, validate_every=5), tmp_path / "b", start_from=trained)
+    after = load(tmp_path / "b").bundle.model
+    for (name, old), new in zip(before.named_parameters(), after.parameters(), strict=True):
+        assert torch.equal(old, new) == name.startswith("body."), name
+    with pytest.raises(UserError, match=r"freeze = 3 would leave nothing to learn"):
+        train(recipe(files, freeze=3, steps=5), tmp_path / "c", start_from=trained)
+
+
+def test_rare_classes_count_for_more(files: Path, tmp_path: Path) -> None:
+    rows = [row for i, row in enumerate(sentences(400, 3)) if row[1] == "0" or i % 7 == 0]
+    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    (tmp_path / "dev.tsv").write_text((files / "dev.tsv").read_text())
+    train(recipe(tmp_path, class_weights=True, steps=10, validate_every=10), tmp_path / "run")
+
+
+def test_several_labels_and_numbers(tmp_path: Path) -> None:
+    rows = sentences(300, 4)
+    both = [
+        (text, ",".join([*(["good"] if label == "1" else []), *(["film"] if "film" in text else [])]))
+        for text, label in rows
+    ]
+    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in both))
+    (tmp_path / "dev.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in both[:60]))
+    run = train(recipe(tmp_path, {"labels": "several"}, metric="macro_f1", steps=150), tmp_path / "several")
+    assert run.scores["dev"]["macro_f1"]["value"] > 0.9
+    found = load(tmp_path / "several").predict(["the film was great and the film long"])[0]
+    assert set(found.chosen) == {"good", "film"}
+    numbers = [(text, str(2.5 if label == "1" else -1.0)) for text, label in rows]
+    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in numbers))
+    (tmp_path / "dev.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in numbers[:60]))
+    run = train(recipe(tmp_path, {"labels": "number"}, metric="pearson", steps=120), tmp_path / "numbers")
+    assert run.scores["dev"]["pearson"]["value"] > 0.9
+    assert load(tmp_path / "numbers").predict(["the film was great and the day long"])[0].number == pytest.approx(
+        2.5, abs=0.6
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "words"),
+    [
+        ({"train": []}, {}, "names no training data"),
+        ({"label": "9"}, {}, "no column '9'"),
+        ({"labels": "number", "label": "1"}, {}, "is not a number"),
+        ({}, {"metric": "bleu"}, "is not one of classification's"),
+    ],
+)
+def test_mistakes_are_told(
+    files: Path, tmp_path: Path, data: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        train(recipe(files, data, **changes), tmp_path / "run")
+
+
+def test_two_texts_are_cut_where_they_are_longest() -> None:
+    specials = Specials(begin=1, end=2)
+    assert framed(specials, [5] * 3, None, 10)[0].tolist() == [1, 5, 5, 5, 2]
+    tokens, second = framed(specials, [5] * 9, [6] * 3, 10)
+    assert tokens.tolist() == [1, 5, 5, 5, 5, 2, 6, 6, 6, 2]
+    assert second == 6
+    tokens, second = framed(specials, [5] * 9, [6] * 9, 9)
+    assert tokens.tolist() == [1, 5, 5, 5, 2, 6, 6, 6, 2]
+    tokens, second = framed(Specials(begin=1, end=2, doubled=True), [5], [6], 9)
+    assert tokens.tolist() == [1, 5, 2, 2, 6, 2]
