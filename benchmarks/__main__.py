@@ -20,6 +20,7 @@ NAMES = {
     "train-speed": "benchmarks.train_speed",
     "time-to-quality": "benchmarks.time_to_quality",
     "translate-speed": "benchmarks.translate_speed",
+    "aeslc": "benchmarks.aeslc",
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
     "serve-load": "benchmarks.serve_load",

@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn, overload
 from pydantic import ValidationError
 
 from regard.bundle import Bundle, load_bundle
-from regard.config import Recipe, default_recipe, load_recipe, make_recipe
+from regard.config import WRITING, Recipe, default_recipe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
 from regard.decode.engine import Engine, Torch
 from regard.decode.translator import WINDOW, Translation, Translator
@@ -32,7 +32,7 @@ class Model:
         first = bundles[0]
         self.bundle = first
         self.bundles = list(bundles)
-        if first.task == "translation":
+        if first.task in WRITING:
             self.translator = self._translator(engine)
         elif len(bundles) > 1:
             raise UserError(f"an ensemble translates; {first.path} is a model for {first.task}")
@@ -56,6 +56,7 @@ class Model:
             first.target,
             first.decode,
             min(b.max_length for b in bundles),
+            cut=first.task == "summarisation",
         )
 
     @property

@@ -141,8 +141,11 @@ class ScoreConfig(Section):
 # What can be learned, and the scores that can say which weights are best: the first is the default.
 TASKS: dict[str, tuple[str, ...]] = {
     "translation": ("bleu", "chrf", "loss"),
+    "summarisation": ("rouge_l", "rouge_1", "rouge_2", "loss"),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
 }
+
+WRITING = ("translation", "summarisation")  # from one text to another; a summary's source is cut, not left out
 
 
 class Recipe(Section):
@@ -168,7 +171,7 @@ class Recipe(Section):
             raise ValueError(
                 f"train.split undoes merges, which tokenizer.kind {self.tokenizer.kind!r} has none of; use 'bpe'"
             )
-        needed = longest + 1 if self.task == "translation" else longest  # with an end symbol
+        needed = longest + 1 if self.task in WRITING else longest  # with an end symbol
         if network.longest is not None and needed > network.longest:
             raise ValueError(
                 f"data.max_length {longest} needs {needed} learned positions, model.max_positions is "

@@ -35,6 +35,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
+app.command("summarise", help="Summarise texts with a model for summarisation, line for line.")(translate.translate)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("look")(look.look)

@@ -67,7 +67,8 @@ def evaluate(
     outputs = system.translator.translate(sources, system.options(**options))
     if output is not None:
         write_text(output, "".join(text.replace("\n", " ") + "\n" for text in outputs))
-    scores = score(outputs, references, config, names=METRICS, intervals=True)
+    task = system.bundle.task
+    scores = score(outputs, references, config, names=METRICS[task], intervals=True)
     comparisons = []
     if against is not None:
         comparisons = compare(
@@ -75,6 +76,7 @@ def evaluate(
             _theirs(against, report, sources, options, device=device, engine=engine, precision=precision),
             references,
             config,
+            task,
         )
     if as_json:
         found = {

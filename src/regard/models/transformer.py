@@ -139,7 +139,7 @@ class Transformer(nn.Module):
     Config = TransformerConfig
     sizes = SIZES
     published = PUBLISHED
-    tasks = frozenset({"translation"})
+    tasks = frozenset({"translation", "summarisation"})
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

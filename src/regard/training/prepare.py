@@ -198,7 +198,13 @@ def _cache(
             return cache
     tell({"event": "prepare", "text": "tokenising the training pairs"})
     cache = TokenCache.build(
-        folder, _training(corpus, threshold, report), source, target, max_length=longest, facts=facts
+        folder,
+        _training(corpus, threshold, report),
+        source,
+        target,
+        max_length=longest,
+        cut=recipe.task == "summarisation",
+        facts=facts,
     )
     if not len(cache):
         raise UserError(f"no training pair is left: {report}, {cache.meta['dropped']} longer than {longest} tokens")
@@ -210,5 +216,6 @@ def _cache(
 
 PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "translation": prepare_translation,
+    "summarisation": prepare_translation,
     "classification": prepare_classification,
 }
