@@ -24,6 +24,9 @@ NAMES = {
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
     "serve-load": "benchmarks.serve_load",
+    "sst2-cnn": "benchmarks.sst2_cnn",
+    "sst2-minilm": "benchmarks.sst2_minilm",
+    "germeval": "benchmarks.germeval",
 }
 QUICK = ("demo", "quick")
 

@@ -79,6 +79,9 @@ class TrainConfig(Section):
     betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates")
     eps: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of matrices (adamw, muon)")
+    max_norm: float = Field(
+        0.0, ge=0, description="largest norm of a class's weights in the last layer, after each update; 0 sets no limit"
+    )
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="factor on the learning rate for each layer further down (fine-tuning)"
     )
