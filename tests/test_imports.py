@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": {"bundle", "config", "data", "decode", "errors", "files", "models", "nn", "text"},
     "training": {"bundle", "config", "data", "device", "errors", "files", "models", "nn", "tasks", "text", "workers"},
     # what people use
-    "predict": {"bundle", "data", "tasks"},
+    "predict": {"bundle", "data", "errors", "tasks"},
     "api": {"bundle", "config", "decode", "device", "errors", "hub", "predict", "tasks", "training"},
     "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
     "explain": {"api", "bundle", "decode", "errors", "text", "view"},

@@ -15,7 +15,7 @@ from regard.decode.translator import WINDOW, Translation, Translator
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
-from regard.predict import Prediction, Predictor
+from regard.predict import Filler, Prediction, Predictor
 from regard.tasks.task import Pairs
 from regard.training import session
 from regard.training.fit import Callback
@@ -38,9 +38,11 @@ class Model:
             raise UserError(f"an ensemble translates; {first.path} is a model for {first.task}")
         elif first.task == "classification":
             self.predictor = Predictor(first)
+        elif first.task == "masked":
+            self.filler = Filler(first)
 
     def __getattr__(self, name: str) -> NoReturn:
-        does = {"translator": "translate", "predictor": "predict"}.get(name)
+        does = {"translator": "translate", "predictor": "predict", "filler": "fill in"}.get(name)
         if does is None:
             raise AttributeError(f"a model has no attribute {name!r}")
         raise UserError(f"{self.bundle.path} is a model for {self.bundle.task}: it does not {does}")
@@ -78,6 +80,10 @@ class Model:
     def predict(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
         """Labels with probabilities, or a number, for each text or pair of texts."""
         return self.predictor(texts)
+
+    def fill(self, texts: Sequence[str], top: int = 10) -> list[list[Prediction]]:
+        """Of a model of masked words: the likeliest words for each <mask> of each text."""
+        return self.filler(texts, top)
 
     def n_best(self, texts: Sequence[str], **options: Any) -> list[list[Translation]]:
         """Several translations of each text with their scores, best first: n_best=5, beam=5."""

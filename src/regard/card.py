@@ -54,6 +54,8 @@ def _use(facts: dict[str, Any]) -> tuple[str, str]:
         return f"{facts['languages']['source']} → {facts['languages']['target']}", 'translate(["a sentence"])'
     if facts["task"] == "summarisation":
         return "Summarisation", 'translate(["a text"])'
+    if facts["task"] == "masked":
+        return "Masked words", 'fill(["a <mask> of text"])'
     labels = facts.get("labels", [])
     told = f": {', '.join(labels[:8])}{', …' if len(labels) > 8 else ''}" if labels else ""
     return f"{facts['task'].capitalize()}{told}", 'predict(["a text"])'

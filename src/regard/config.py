@@ -29,7 +29,9 @@ class DataConfig(Section):
     test: tuple[str, ...] = Field((), description="test data, scored once at the end")
     source: str = Field("source", description="code of the language translated from, such as 'en'")
     target: str = Field("target", description="code of the language translated to, such as 'es'")
-    max_length: int = Field(256, ge=1, description="pairs with a longer side, in tokens, are left out and counted")
+    max_length: int = Field(
+        256, ge=1, description="most tokens of a row of text; pairs with a longer side are left out and counted"
+    )
     max_chars: int = Field(5000, ge=1, description="pairs with a longer side, in characters, are left out and counted")
     skip_bad: bool = Field(False, description="leave out and count lines that are not UTF-8, in place of an error")
     keys: tuple[str, str] = Field(("source", "target"), description="the two keys of JSON lines")
@@ -39,6 +41,9 @@ class DataConfig(Section):
     label: str = Field("", description="the column with the label: a name, or a number from 1")
     labels: Literal["one", "several", "number"] = Field(
         "one", description="a text has one label, any number of them (with commas between), or a number to predict"
+    )
+    masks: Literal["dynamic", "static"] = Field(
+        "dynamic", description="which words are hidden: drawn anew each time (RoBERTa), or once for each row (BERT)"
     )
     licence: str = Field("", description="the data's licence, noted in the model card")
 
@@ -105,7 +110,9 @@ class TrainConfig(Section):
     final: Literal["best", "last"] = Field("best", description="which weights the final model has, unless averaged")
     metric: str = Field("", description="the score that best means; by default the task's own")
     patience: int = Field(0, ge=0, description="stop after this many validations without a better one; 0 never")
-    validation_pairs: int = Field(500, ge=1, description="how many dev pairs are decoded in a validation")
+    validation_pairs: int = Field(
+        500, ge=1, description="how many dev pairs are decoded, or rows of text read, in a validation"
+    )
     samples: int = Field(3, ge=0, description="translations shown at each validation")
     device: str = Field("auto", description="auto, cpu, cuda, or cuda:N")
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto takes bfloat16 on CUDA alone")
@@ -145,6 +152,7 @@ class ScoreConfig(Section):
 TASKS: dict[str, tuple[str, ...]] = {
     "translation": ("bleu", "chrf", "loss"),
     "summarisation": ("rouge_l", "rouge_1", "rouge_2", "loss"),
+    "masked": ("loss", "accuracy"),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
 }
 

@@ -1,12 +1,19 @@
-"""Labels, with probabilities, from a trained classifier."""
+"""Labels with probabilities from a trained classifier, and hidden words from a model that guesses them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
+from torch.nn import functional as F
+
 from regard.bundle import Bundle
+from regard.data.running import RunningText, read_paragraphs
 from regard.data.tables import Example
+from regard.errors import UserError
 from regard.tasks.classification import Reader
+from regard.tasks.masked import Texts, measure
 
 
 @dataclass(frozen=True)
@@ -56,3 +63,46 @@ class Predictor:
         """The task's scores on labelled examples."""
         rows = self.reader.rows(examples)
         return self.reader.scores(rows, self.reader.outputs(self.bundle.model, rows))
+
+
+class Filler:
+    """A model of masked words: texts with masks in, the likeliest words for each out."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str], top: int = 10) -> list[list[Prediction]]:
+        return [self._filled(text, top) for text in texts]
+
+    def _filled(self, text: str, top: int) -> list[Prediction]:
+        model, tokenizer = self.bundle.model, self.bundle.source
+        specials = tokenizer.specials
+        ids = specials.framed(tokenizer.encode_masked(text))[0]
+        if specials.mask not in ids:
+            assert specials.mask is not None
+            raise UserError(f"there is no {tokenizer.token(specials.mask)} to be filled in here: {text[:60]!r}")
+        if len(ids) > self.bundle.max_length:
+            raise UserError(f"{len(ids)} tokens, where this model reads up to {self.bundle.max_length}: {text[:60]!r}")
+        tokens = torch.tensor([ids], device=next(model.parameters()).device)
+        hidden = model.words(model.states(tokens, None)[tokens == specials.mask])
+        logits = F.linear(hidden, model.output, model.words.bias)
+        logits[:, list(specials.ids)] = -torch.inf
+        return [self._prediction(row, top) for row in logits.softmax(-1)]
+
+    def _prediction(self, probabilities: torch.Tensor, top: int) -> Prediction:
+        """Of tokens that look alike but for the space before them the likelier one is told."""
+        best = probabilities.topk(min(2 * top, len(probabilities)))
+        labels: dict[str, float] = {}
+        for look, value in zip(self.bundle.source.surface(best.indices), best.values, strict=True):
+            labels.setdefault(look.strip() or look, float(value))
+        ranked = dict(list(labels.items())[:top])
+        return Prediction(ranked, chosen=tuple(ranked)[:1])
+
+    def evaluate(self, files: Sequence[str | Path]) -> dict[str, float]:
+        """The scores of training, on files of plain text."""
+        bundle = self.bundle
+        text = RunningText.of(read_paragraphs(files), bundle.source)
+        return measure(
+            bundle.model, Texts(text, bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence)
+        )

@@ -38,7 +38,8 @@ def evaluate(
 ) -> None:
     """Score a model: translators by BLEU, chrF++ and TER (sacreBLEU), with 95 % intervals and signatures.
 
-    Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation.
+    Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation; masked words by loss,
+    perplexity and accuracy.
     """
     from regard.api import load
     from regard.bundle import read_facts
@@ -48,7 +49,7 @@ def evaluate(
     from regard.tasks.scores import METRICS, compare, score
     from regard.training.prepare import small_set
 
-    if read_facts(model)["task"] == "classification":
+    if read_facts(model)["task"] in ("classification", "masked"):
         _evaluate_labels(load(model, device=device), model, [str(f) for f in files or []], as_json)
         return
     options = decode_options(beam=beam, length_penalty=length_penalty)
@@ -102,12 +103,15 @@ def _evaluate_labels(system: "Model", model: Path, files: list[str], as_json: bo
 
     chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
     data = system.bundle.training.get("recipe", {}).get("data", {})
-    examples = read_examples(chosen, data.get("text", ()), data.get("label", ""))
-    scores = system.predictor.evaluate(examples)
+    if system.bundle.task == "masked":
+        size, scores = {}, system.filler.evaluate(chosen)
+    else:
+        examples = read_examples(chosen, data.get("text", ()), data.get("label", ""))
+        size, scores = {"examples": len(examples)}, system.predictor.evaluate(examples)
     if as_json:
-        print(json.dumps({"set": name, "examples": len(examples), "scores": scores}, indent=2, ensure_ascii=False))
+        print(json.dumps({"set": name, **size, "scores": scores}, indent=2, ensure_ascii=False))
         return
-    print(f"{model} on {name}: {len(examples):,} examples")
+    print(f"{model} on {name}" + "".join(f": {count:,} {what}" for what, count in size.items()))
     for metric, value in scores.items():
         print(f"  {metric.replace('_', ' '):<20} {value:.4f}")
 

@@ -1,4 +1,4 @@
-"""`regard predict`: what a classifier says of texts, as a table or as JSON lines."""
+"""`regard predict`: what a classifier says of texts, or the words for their masks, as a table or as JSON lines."""
 
 import json
 import sys
@@ -17,16 +17,19 @@ def predict(
     column: Annotated[
         list[str] | None, typer.Option("--text", help="Columns with a text, or with the two of a pair.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many labels of each text.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="How many labels of each text, or words of each mask.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines with all probabilities.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
 ) -> None:
-    """Label texts, with probabilities."""
+    """Label texts, with probabilities; or, with a model of masked words, fill in each <mask> of a text."""
     from regard.api import load
     from regard.data.formats import read_lines
     from regard.data.tables import KINDS, read_examples
 
-    predictor = load(model, device=device).predictor
+    loaded = load(model, device=device)
+    masked = loaded.bundle.task == "masked"
+    if not masked:
+        _ = loaded.predictor  # a model that does not predict says so before anything is read
     texts: list[tuple[str, ...]] = []
     for file in files or []:
         if any(file.name.removesuffix(".gz").endswith(kind) for kind in KINDS):
@@ -35,7 +38,12 @@ def predict(
             texts += [(line,) for line in read_lines(file)]
     if not files:
         texts = [(line.rstrip("\n"),) for line in sys.stdin]
-    for given, found in zip(texts, predictor(texts), strict=True):
+    if masked:
+        filled = loaded.fill([given[0] for given in texts], max(top, 10))
+        answers = [(given, found) for given, words in zip(texts, filled, strict=True) for found in words]
+    else:
+        answers = list(zip(texts, loaded.predict(texts), strict=True))
+    for given, found in answers:
         if as_json:
             print(
                 json.dumps({"text": given[0] if len(given) == 1 else list(given)} | found.to_dict(), ensure_ascii=False)

@@ -11,6 +11,9 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.config import Recipe
 
+# What to say to a model of a task, and the verb; any other is told "a text" and predicts.
+TRY = {"translation": ("a sentence", "translate"), "masked": ("one <mask> to guess", "predict")}
+
 
 def train(
     what: Annotated[
@@ -67,7 +70,8 @@ def train(
     finally:
         show.close()
     if not quiet:
-        print(f"model: {folder / 'model'}\ntry:   echo 'a sentence' | regard translate {folder}")
+        said, verb = TRY.get(recipe.task, ("a text", "predict"))
+        print(f"model: {folder / 'model'}\ntry:   echo '{said}' | regard {verb} {folder}")
 
 
 def read_arguments(what: list[str], out: Path | None, resume: bool) -> tuple["Recipe", Path | None, Path]:

@@ -77,7 +77,7 @@ class Batch:
 Collate = Callable[[Sequence[Row], np.random.Generator | None], Batch]
 
 
-class Rows:
+class Rows(Sequence[Row]):
     """Rows in memory, as `Batches` takes them."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -91,6 +91,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
     def lengths(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return self._lengths[indices], self._lengths[indices]
 
@@ -100,7 +103,7 @@ class RowBatches:
 
     def __init__(self, rows: Sequence[Row], tokens: int, most: int, seed: int, collate: Collate) -> None:
         self.rows, self.seed, self.collate = rows, seed, collate
-        self.order = Batches(Rows(rows), tokens=tokens, seed=seed, rows=most)
+        self.order = Batches(rows if isinstance(rows, Rows) else Rows(rows), tokens=tokens, seed=seed, rows=most)
 
     def __next__(self) -> Batch:
         # What a batch draws depends on the seed and its place alone: a resumed run draws the same.

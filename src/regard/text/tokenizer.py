@@ -167,8 +167,11 @@ class Tokenizer:
         return cls(kind, _settled(inner, size) if kind == "unigram" else inner)
 
     def encode(self, text: str) -> list[int]:
+        return self._ids(self._opened(text))
+
+    def _ids(self, text: str) -> list[int]:
         try:
-            return self._inner.encode(self._opened(text), add_special_tokens=False).ids
+            return self._inner.encode(text, add_special_tokens=False).ids
         except TypeError as error:
             raise _refused([text], error) from None
 
@@ -179,6 +182,17 @@ class Tokenizer:
         except TypeError as error:
             raise _refused(texts, error) from None
         return [encoding.ids for encoding in done]
+
+    def encode_masked(self, text: str) -> list[int]:
+        """As `encode`, but where the text spells the mask stands its id. The space before it is the hidden word's."""
+        if self.specials.mask is None:
+            return self.encode(text)
+        first, *others = text.split(self.token(self.specials.mask))
+        ids = self.encode(first.rstrip() if others else first) if first.strip() else []
+        for number, part in enumerate(others, 1):
+            rest = part if number == len(others) else part.rstrip()
+            ids += [self.specials.mask, *self._ids(rest)]
+        return ids
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids, and the characters of the text that each stands for."""
@@ -231,7 +245,7 @@ class Tokenizer:
             return {i: token if i in self.specials.ids else look(token) for token, i in vocabulary.items()}
         if not KINDS[self.kind].byte_level:
             return {i: token for token, i in vocabulary.items()}
-        return {i: token if i <= EOS else _shown(token) for token, i in vocabulary.items()}
+        return {i: token if i in self.specials.ids else _shown(token) for token, i in vocabulary.items()}
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size(with_added_tokens=True)

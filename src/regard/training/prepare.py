@@ -17,6 +17,7 @@ from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
 from regard.tasks.classification import prepare as prepare_classification
+from regard.tasks.masked import prepare as prepare_masked
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
@@ -217,5 +218,6 @@ def _cache(
 PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "translation": prepare_translation,
     "summarisation": prepare_translation,
+    "masked": prepare_masked,
     "classification": prepare_classification,
 }
