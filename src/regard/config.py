@@ -40,6 +40,12 @@ class DataConfig(Section):
     labels: Literal["one", "several", "number"] = Field(
         "one", description="a text has one label, any number of them (with commas between), or a number to predict"
     )
+    document: Literal["file", "line", "paragraph"] = Field(
+        "file", description="what one document of a plain text is (language); of .jsonl files it is a line's text"
+    )
+    held_out: float = Field(
+        0.1, gt=0, lt=1, description="share of the text, from its end, held out when there is no dev set (language)"
+    )
     licence: str = Field("", description="the data's licence, noted in the model card")
 
 
@@ -142,6 +148,7 @@ class ScoreConfig(Section):
 TASKS: dict[str, tuple[str, ...]] = {
     "translation": ("bleu", "chrf", "loss"),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
+    "language": ("loss",),
 }
 
 
@@ -163,6 +170,11 @@ class Recipe(Section):
         if self.train.metric and self.train.metric not in TASKS[self.task]:
             raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {TASKS[self.task]}")
         network = self.shape()
+        causal = getattr(MODELS[self.network_name], "causal", False)
+        if causal and self.task == "classification" and self.head.pooling == "first":
+            raise ValueError(
+                f"the first state of a {self.network_name} has read one token alone: set head.pooling to 'last'"
+            )
         longest = self.data.max_length
         if self.train.split and self.tokenizer.kind != "bpe":
             raise ValueError(

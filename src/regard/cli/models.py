@@ -22,7 +22,8 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     for row in rows:
         config = row["config"]
         published = f"{row['published'] / 1e6:g} M" if row["published"] else ""
-        layers = f"{config['encoder_layers']} + {config['decoder_layers']}"
+        both = "encoder_layers" in config
+        layers = f"{config['encoder_layers']} + {config['decoder_layers']}" if both else str(config["layers"])
         shown.add_row(
             row["model"], row["size"], f"{row['vocabulary']:,}", f"{row['parameters']:,}", f"{row['closed_form']:,}",
             published, layers, str(config["d_model"]), str(config["heads"]),

@@ -17,6 +17,7 @@ from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
 from regard.tasks.classification import prepare as prepare_classification
+from regard.tasks.language import prepare as prepare_language
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
@@ -211,4 +212,5 @@ def _cache(
 PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "translation": prepare_translation,
     "classification": prepare_classification,
+    "language": prepare_language,
 }
