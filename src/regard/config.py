@@ -45,6 +45,12 @@ class DataConfig(Section):
     masks: Literal["dynamic", "static"] = Field(
         "dynamic", description="which words are hidden: drawn anew each time (RoBERTa), or once for each row (BERT)"
     )
+    document: Literal["file", "line", "paragraph"] = Field(
+        "file", description="what one document of a plain text is (language); of .jsonl files it is a line's text"
+    )
+    held_out: float = Field(
+        0.1, gt=0, lt=1, description="share of the text, from its end, held out when there is no dev set (language)"
+    )
     licence: str = Field("", description="the data's licence, noted in the model card")
 
 
@@ -154,6 +160,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "summarisation": ("rouge_l", "rouge_1", "rouge_2", "loss"),
     "masked": ("loss", "accuracy"),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
+    "language": ("loss",),
 }
 
 WRITING = ("translation", "summarisation")  # from one text to another; a summary's source is cut, not left out
@@ -177,6 +184,11 @@ class Recipe(Section):
         if self.train.metric and self.train.metric not in TASKS[self.task]:
             raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {TASKS[self.task]}")
         network = self.shape()
+        causal = getattr(MODELS[self.network_name], "causal", False)
+        if causal and self.task == "classification" and self.head.pooling == "first":
+            raise ValueError(
+                f"the first state of a {self.network_name} has read one token alone: set head.pooling to 'last'"
+            )
         longest = self.data.max_length
         if self.train.split and self.tokenizer.kind != "bpe":
             raise ValueError(

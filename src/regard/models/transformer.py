@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.config import ModelConfig, check_heads
+from regard.models.config import ModelConfig, check_heads, check_positions
 from regard.nn.attention import ATTENTIONS, Fixed, Growing, Mask, MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
 from regard.nn.dropout import Dropout
@@ -48,12 +48,7 @@ class TransformerConfig(ModelConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_heads(self.d_model, self.heads)
-        if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(f"sinusoids come in pairs, so d_model {self.d_model} must be even")
-        if self.positions == "rotary" and (self.d_model // self.heads) % 2:
-            raise ValueError(
-                f"rotary positions turn pairs, so d_model / heads = {self.d_model // self.heads} must be even"
-            )
+        check_positions(self.positions, self.d_model, self.heads)
         if self.attention not in ATTENTIONS:
             raise ValueError(f"attention {self.attention!r} is not known; known: {', '.join(ATTENTIONS)}")
         lacks = {"causal", "cross", "cache"} - ATTENTIONS[self.attention].can

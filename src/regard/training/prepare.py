@@ -18,6 +18,7 @@ from regard.errors import UserError
 from regard.files import write_text
 from regard.tasks.classification import prepare as prepare_classification
 from regard.tasks.masked import prepare as prepare_masked
+from regard.tasks.language import prepare as prepare_language
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
@@ -220,4 +221,5 @@ PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "summarisation": prepare_translation,
     "masked": prepare_masked,
     "classification": prepare_classification,
+    "language": prepare_language,
 }
