@@ -9,12 +9,13 @@ def card(facts: dict[str, Any]) -> str:
     layers = (
         f"{config['encoder_layers']} + {config['decoder_layers']}" if "encoder_layers" in config else config["layers"]
     )
+    heads = f", {config['heads']} heads" if "heads" in config else ""
     title, use = _use(facts)
     lines = [
         f"# {title}",
         "",
         f"A model for {facts['task']}: {facts['architecture']['name']}, {facts['parameters']:,} parameters, "
-        f"{layers} layers, width {config['d_model']}, {config['heads']} heads. Made with Regard {facts['regard']}.",
+        f"{layers} layers, width {config['d_model']}{heads}. Made with Regard {facts['regard']}.",
         "",
         "```python",
         "import regard",

@@ -22,10 +22,14 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     for row in rows:
         config = row["config"]
         published = f"{row['published'] / 1e6:g} M" if row["published"] else ""
-        layers = f"{config['encoder_layers']} + {config['decoder_layers']}"
+        layers = (
+            f"{config['encoder_layers']} + {config['decoder_layers']}"
+            if "encoder_layers" in config
+            else str(config["layers"])
+        )
         shown.add_row(
             row["model"], row["size"], f"{row['vocabulary']:,}", f"{row['parameters']:,}", f"{row['closed_form']:,}",
-            published, layers, str(config["d_model"]), str(config["heads"]),
+            published, layers, str(config["d_model"]), str(config.get("heads", "")),
         )  # fmt: skip
     Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(shown)
 
