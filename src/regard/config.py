@@ -238,8 +238,9 @@ class Recipe(Section):
                     f"model.{key} comes from the tokenizer; remove it (tokenizer.size is the most it can be)"
                 )
         fields = {**(kind.sizes[size] if size else {}), **keys, **vocabularies}
-        if "target_vocabulary" in vocabularies and not self.tokenizer.shared and "tie" not in fields:
-            fields["tie"] = ("target", "output")
+        if "target_vocabulary" in vocabularies and not self.tokenizer.shared and "tie" not in keys:
+            tie = fields.get("tie", kind.Config.model_fields["tie"].default)
+            fields["tie"] = tuple(name for name in tie if name != "source")
         try:
             return kind.Config.model_validate(fields)
         except ValidationError as error:

@@ -17,8 +17,8 @@ from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
 from regard.tasks.classification import prepare as prepare_classification
-from regard.tasks.masked import prepare as prepare_masked
 from regard.tasks.language import prepare as prepare_language
+from regard.tasks.masked import prepare as prepare_masked
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
