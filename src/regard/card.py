@@ -45,6 +45,8 @@ def _use(facts: dict[str, Any]) -> tuple[str, str]:
     """A title, and how the model is called."""
     if facts["task"] == "translation":
         return f"{facts['languages']['source']} → {facts['languages']['target']}", 'translate(["a sentence"])'
+    if facts["task"] == "language":
+        return "Language model", 'generate("How a text begins")'
     labels = facts.get("labels", [])
     told = f": {', '.join(labels[:8])}{', …' if len(labels) > 8 else ''}" if labels else ""
     return f"{facts['task'].capitalize()}{told}", 'predict(["a text"])'
