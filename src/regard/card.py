@@ -56,6 +56,8 @@ def _use(facts: dict[str, Any]) -> tuple[str, str]:
         return "Summarisation", 'translate(["a text"])'
     if facts["task"] == "masked":
         return "Masked words", 'fill(["a <mask> of text"])'
+    if facts["task"] == "language":
+        return "Language model", 'generate("How a text begins")'
     labels = facts.get("labels", [])
     told = f": {', '.join(labels[:8])}{', …' if len(labels) > 8 else ''}" if labels else ""
     return f"{facts['task'].capitalize()}{told}", 'predict(["a text"])'

@@ -201,8 +201,12 @@ class Tokenizer:
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids, and the characters of the text that each stands for."""
         found = self._inner.encode(self._opened(text), add_special_tokens=False)
-        shift = len(self._opened(""))
-        return found.ids, [(max(0, a - shift), max(0, b - shift)) for a, b in found.offsets]
+        return found.ids, [(max(0, a - self.opening), max(0, b - self.opening)) for a, b in found.offsets]
+
+    @property
+    def opening(self) -> int:
+        """How many spaces `encode` puts before a text."""
+        return len(self._opened(""))
 
     def _opened(self, text: str) -> str:
         return text if self.kind == IMPORTED else _opened(text)
