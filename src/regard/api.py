@@ -15,7 +15,7 @@ from regard.decode.translator import WINDOW, Translation, Translator
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
-from regard.predict import Prediction, Predictor
+from regard.predict import PREDICTORS
 from regard.tasks.task import Pairs
 from regard.training import session
 from regard.training.fit import Callback
@@ -36,8 +36,8 @@ class Model:
             self.translator = self._translator(engine)
         elif len(bundles) > 1:
             raise UserError(f"an ensemble translates; {first.path} is a model for {first.task}")
-        elif first.task == "classification":
-            self.predictor = Predictor(first)
+        elif first.task in PREDICTORS:
+            self.predictor = PREDICTORS[first.task](first)
 
     def __getattr__(self, name: str) -> NoReturn:
         does = {"translator": "translate", "predictor": "predict"}.get(name)
@@ -74,9 +74,13 @@ class Model:
             return self.translator.translate([texts], self.options(**options))[0]
         return self.translator.translate(list(texts), self.options(**options))
 
-    def predict(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
-        """Labels with probabilities, or a number, for each text or pair of texts."""
-        return self.predictor(texts)
+    def predict(self, texts: Sequence[Any]) -> list[Any]:
+        """What the model says of each text, with probabilities, as its task has it.
+
+        Classification: a text or a pair of texts gives a `Prediction`. Tagging: a sentence (with spaces between the
+        words) or a list of words gives a `Tagged`. Answering: {"context": ..., "question": ...} gives an `Answered`.
+        """
+        return list(self.predictor(texts))
 
     def n_best(self, texts: Sequence[str], **options: Any) -> list[list[Translation]]:
         """Several translations of each text with their scores, best first: n_best=5, beam=5."""

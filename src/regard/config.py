@@ -30,6 +30,10 @@ class DataConfig(Section):
     source: str = Field("source", description="code of the language translated from, such as 'en'")
     target: str = Field("target", description="code of the language translated to, such as 'es'")
     max_length: int = Field(256, ge=1, description="pairs with a longer side, in tokens, are left out and counted")
+    stride: int = Field(
+        64, ge=0, description="tokens that two windows of a long text share; half a window at most (tagging, answering)"
+    )
+    max_answer: int = Field(30, ge=1, description="longest answer that is looked for, in tokens (answering)")
     max_chars: int = Field(5000, ge=1, description="pairs with a longer side, in characters, are left out and counted")
     skip_bad: bool = Field(False, description="leave out and count lines that are not UTF-8, in place of an error")
     keys: tuple[str, str] = Field(("source", "target"), description="the two keys of JSON lines")
@@ -142,6 +146,8 @@ class ScoreConfig(Section):
 TASKS: dict[str, tuple[str, ...]] = {
     "translation": ("bleu", "chrf", "loss"),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
+    "tagging": ("f1", "precision", "recall", "accuracy", "loss"),
+    "answering": ("f1", "exact", "loss"),
 }
 
 

@@ -38,7 +38,8 @@ def evaluate(
 ) -> None:
     """Score a model: translators by BLEU, chrF++ and TER (sacreBLEU), with 95 % intervals and signatures.
 
-    Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation.
+    Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation; taggers by precision,
+    recall and F1 of spans (seqeval); answers by SQuAD's exact match and F1.
     """
     from regard.api import load
     from regard.bundle import read_facts
@@ -48,8 +49,8 @@ def evaluate(
     from regard.tasks.scores import METRICS, compare, score
     from regard.training.prepare import small_set
 
-    if read_facts(model)["task"] == "classification":
-        _evaluate_labels(load(model, device=device), model, [str(f) for f in files or []], as_json)
+    if read_facts(model)["task"] != "translation":
+        _evaluate_reading(load(model, device=device), model, [str(f) for f in files or []], as_json)
         return
     options = decode_options(beam=beam, length_penalty=length_penalty)
     system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
@@ -95,19 +96,19 @@ def evaluate(
             print(f"  {comparison}")
 
 
-def _evaluate_labels(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
-    from regard.data.tables import read_examples
-
+def _evaluate_reading(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
     chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
-    data = system.bundle.training.get("recipe", {}).get("data", {})
-    examples = read_examples(chosen, data.get("text", ()), data.get("label", ""))
+    examples = system.predictor.examples(chosen, lambda text: typer.echo(f"warning: {text}", err=True))
     scores = system.predictor.evaluate(examples)
     if as_json:
         print(json.dumps({"set": name, "examples": len(examples), "scores": scores}, indent=2, ensure_ascii=False))
         return
     print(f"{model} on {name}: {len(examples):,} examples")
+    types: dict[str, dict[str, float]] = scores.pop("types", {})
     for metric, value in scores.items():
         print(f"  {metric.replace('_', ' '):<20} {value:.4f}")
+    for kind, row in types.items():
+        print(f"  {kind:<20} " + "  ".join(f"{n} {v:.0f}" if n == "spans" else f"{n} {v:.4f}" for n, v in row.items()))
 
 
 def _own_set(system: "Model", model: Path) -> tuple[list[str], str]:

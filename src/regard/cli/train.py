@@ -67,7 +67,8 @@ def train(
     finally:
         show.close()
     if not quiet:
-        print(f"model: {folder / 'model'}\ntry:   echo 'a sentence' | regard translate {folder}")
+        verb = "translate" if recipe.task == "translation" else "predict"
+        print(f"model: {folder / 'model'}\ntry:   echo 'a sentence' | regard {verb} {folder}")
 
 
 def read_arguments(what: list[str], out: Path | None, resume: bool) -> tuple["Recipe", Path | None, Path]:

@@ -16,7 +16,9 @@ from regard.data.formats import Report, read_pairs
 from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
+from regard.tasks.answering import prepare as prepare_answering
 from regard.tasks.classification import prepare as prepare_classification
+from regard.tasks.tagging import prepare as prepare_tagging
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
@@ -211,4 +213,6 @@ def _cache(
 PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "translation": prepare_translation,
     "classification": prepare_classification,
+    "tagging": prepare_tagging,
+    "answering": prepare_answering,
 }
