@@ -1,4 +1,4 @@
-"""Plain texts as a stream of documents (files, lines, paragraphs, or JSON lines), and their tokens in one flat array."""
+"""Plain texts as documents (files, lines, paragraphs, JSON lines), and their tokens in one flat array."""
 
 import hashlib
 import json
@@ -54,7 +54,9 @@ def _objects(path: str | Path, key: str) -> Iterator[str]:
         except (ValueError, RecursionError, KeyError, TypeError, IndexError):
             found = None
         if not isinstance(found, str):
-            raise UserError(f"{path}, line {number}: no JSON object with a text under {key!r}; set data.text to the key")
+            raise UserError(
+                f"{path}, line {number}: no JSON object with a text under {key!r}; set data.text to the key"
+            )
         yield found
 
 

@@ -12,5 +12,6 @@ from regard.models.transformer import Transformer, TransformerConfig
 MODELS: dict[str, Any] = {"transformer": Transformer, "bert": Bert, "gpt": GPT}
 
 __all__ = [
-    "GPT", "HEADS", "MODELS", "Bert", "BertConfig", "GPTConfig", "HeadConfig", "Headed", "ModelConfig", "Transformer", "TransformerConfig",
+    "GPT", "HEADS", "MODELS", "Bert", "BertConfig", "GPTConfig", "HeadConfig", "Headed", "ModelConfig", "Transformer",
+    "TransformerConfig",
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from regard.nn.attention import Fixed, Growing, Mask, MultiHead
 from regard.nn.dropout import Dropout
 
 
-
 class SquaredReLU(nn.Module):
     """max(0, x)^2 (So 2021)."""
 
