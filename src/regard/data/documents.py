@@ -1,4 +1,4 @@
-"""Plain texts as a stream of documents (files, lines, paragraphs, or JSON lines), and their tokens in one flat array."""
+"""Plain texts as documents (files, lines, paragraphs, JSON lines), and their tokens in one flat array."""
 
 import hashlib
 import json

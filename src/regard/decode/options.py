@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.text import BOS, PAD, UNK, Specials
 
+OURS = Specials()
 NEVER = slice(PAD, BOS + 1)  # padding, the unknown token and the begin symbol are no output
 assert {PAD, UNK, BOS} == set(range(NEVER.start, NEVER.stop))
 
@@ -66,7 +67,7 @@ class DecodeOptions(BaseModel):
         tokens: Tensor,
         longest: Tensor,
         given: int | Tensor = 1,
-        specials: Specials = Specials(),
+        specials: Specials = OURS,
     ) -> None:
         """Sets what may not come next to -inf, in place. tokens: what each row holds so far.
 

@@ -3,6 +3,7 @@
 # Shapes: B batch, R rows (texts being written), T length, D width, V vocabulary.
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import torch
@@ -155,7 +156,7 @@ class GPT(nn.Module):
         """The states after the last layer (B T D). Padding at the end is the future, which no token sees."""
         return self._read(tokens, 0, [None] * self.config.layers)
 
-    def _read(self, tokens: Tensor, start: int, caches: "list[Growing | None] | list[Growing]") -> Tensor:
+    def _read(self, tokens: Tensor, start: int, caches: Sequence[Growing | None]) -> Tensor:
         mask = Mask(causal=True)
         x: Tensor = self.tokens(tokens) * self.scale  # B T D
         x = self.dropout(x if self.positions is None else self.positions(x, start))

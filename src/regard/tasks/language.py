@@ -146,8 +146,8 @@ def prepare(asked: Asked) -> tuple[LanguageTask, dict[str, Any]]:
         _keep(asked, dev)
     tokenizer = tokenizer_for(asked, (piece.text for piece in train()))
     sources = fingerprint(data.train)
-    facts = {"data": sources, "tokenizer": tokenizer.checksum, "document": data.document, "text": list(data.text)}
-    facts |= {} if data.dev else {"held_out": data.held_out}
+    held_out = 0 if data.dev else data.held_out
+    facts = {"data": sources, "tokenizer": tokenizer.checksum, "document": data.document, "held_out": held_out}
     flat = Flat.at(asked.folder / "tokens", train(), tokenizer, facts)
     held = Flat.of(dev(), tokenizer)
     if not held.documents:

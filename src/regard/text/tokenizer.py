@@ -387,6 +387,8 @@ def _surface_of(state: dict[str, Any]) -> Callable[[str], str]:
         return lambda token: token.removeprefix(going_on) if token.startswith(going_on) else " " + token
     if (state["decoder"] or {}).get("type") == "ByteLevel":
         return _shown
+    if (state["decoder"] or {}).get("type") == "BPEDecoder":
+        return lambda token: token.replace(state["decoder"]["suffix"], " ")
     return lambda token: token.replace("▁", " ")
 
 

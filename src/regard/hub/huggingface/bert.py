@@ -1,20 +1,17 @@
-"""Checkpoints in the Hugging Face layout (config.json, safetensors, tokenizer files) of BERT and RoBERTa, both ways."""
+"""BERT and RoBERTa in the Hugging Face layout."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from tokenizers import Tokenizer as Inner
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from regard.bundle import Bundle, save_tensors
+from regard.bundle import Bundle
 from regard.errors import UserError
-from regard.files import whole_folder
+from regard.hub.huggingface.layout import ACTIVATIONS, byte_level, read_json, read_tokenizer, write
 from regard.models import HEADS, Bert, BertConfig, HeadConfig
 from regard.models.heads import Answerer, Classifier
 from regard.nn.initial import Unfilled
@@ -27,16 +24,11 @@ CLASSES = {
     "ForQuestionAnswering": "answering",
 }  # fmt: skip
 FAMILIES = {"bert": "Bert", "roberta": "Roberta"}
-ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
 
-def read(folder: Path, *, allow_pickle: bool = False) -> Bundle:
+def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bundle:
     """A folder in their layout as a bundle of ours."""
-    config = _json(folder / "config.json")
-    family = str(config.get("model_type"))
-    if family not in FAMILIES:
-        raise UserError(f"{folder}: models of type {family!r} are not known; known: {', '.join(FAMILIES)}")
-    weights = _weights(folder, allow_pickle)
+    family = str(config["model_type"])
     task = _task(config, family)
     labels = [str(config["id2label"][key]) for key in sorted(config.get("id2label", {}), key=int)]
     head = HeadConfig(
@@ -67,21 +59,16 @@ def read(folder: Path, *, allow_pickle: bool = False) -> Bundle:
 
 def export(bundle: Bundle, out: Path) -> None:
     """Writes what `transformers` loads: config, weights, tokenizer."""
-    if out.exists():
-        raise UserError(f"{out} is there already; choose another folder")
     family = "roberta" if bundle.model.config.first_position else "bert"
     if bundle.model.config.norm != "post":
         raise UserError("BERT as Transformers has it normalises after each sub-layer; this model does before")
-    with whole_folder(out) as part:
-        for name, content in (
-            ("config.json", _config(bundle, family)),
-            ("tokenizer.json", bundle.source.standalone(framed=True)),
-            ("tokenizer_config.json", _tokenizer_config(bundle.source)),
-        ):
-            (part / name).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        own = dict(bundle.model.named_parameters())
-        tensors = {theirs: own[ours] for ours, theirs in _names(bundle.model, family) if ours in own}
-        save_tensors(tensors, part / "model.safetensors")
+    contents = {
+        "config.json": _config(bundle, family),
+        "tokenizer.json": bundle.source.standalone(framed=True),
+        "tokenizer_config.json": _tokenizer_config(bundle.source),
+    }
+    own = dict(bundle.model.named_parameters())
+    write(out, contents, {theirs: own[ours] for ours, theirs in _names(bundle.model, family) if ours in own})
 
 
 def _names(model: Any, family: str) -> Iterator[tuple[str, str]]:
@@ -186,57 +173,8 @@ def _fill(model: Any, weights: dict[str, Tensor], family: str, folder: Path) -> 
             parameter.copy_(found)
 
 
-def _weights(folder: Path, allow_pickle: bool) -> dict[str, Tensor]:
-    """All tensors of the folder, in one file or several; old names of the norms are read too."""
-    files = sorted(folder.glob("*.safetensors"))
-    pickles = sorted(folder.glob("pytorch_model*.bin"))
-    if not files and not pickles:
-        raise UserError(f"{folder} has no model.safetensors and no pytorch_model.bin")
-    if not files and not allow_pickle:
-        raise UserError(f"{pickles[0]} is a pickle; --allow-pickle reads it, weights only")
-    found: dict[str, Tensor] = {}
-    try:
-        for file in files:
-            found |= load_file(file)
-        for file in [] if files else pickles:
-            found |= torch.load(file, map_location="cpu", weights_only=True)
-    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise UserError(f"the weights in {folder} cannot be read: {error}") from None
-    return {_new_name(name): tensor.float() for name, tensor in found.items() if torch.is_floating_point(tensor)}
-
-
-def _new_name(name: str) -> str:
-    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} is not a JSON object")
-    return content
-
-
 def _tokenizer(folder: Path, config: dict[str, Any], family: str) -> Tokenizer:
-    path = folder / "tokenizer.json"
-    try:
-        if path.exists():
-            inner = Inner.from_file(str(path))
-        elif family == "bert":
-            inner = _wordpiece(folder)
-        else:
-            inner = _byte_level(folder)
-    except UserError:
-        raise
-    except Exception as error:  # the library raises a bare Exception for whatever it cannot parse
-        raise UserError(f"the tokenizer in {folder} cannot be read: {error}") from None
-    inner.no_padding()
-    inner.no_truncation()
-    inner.post_processor = None
+    inner = read_tokenizer(folder, _wordpiece if family == "bert" else byte_level)
     names = (
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
         if family == "bert"
@@ -255,24 +193,13 @@ def _wordpiece(folder: Path) -> Inner:
     path = folder / "vocab.txt"
     if not path.exists():
         raise UserError(f"{folder} has neither tokenizer.json nor vocab.txt")
-    settings = _json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    settings = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     lower = bool(settings.get("do_lower_case", True))
     vocabulary = {token: i for i, token in enumerate(path.read_text(encoding="utf-8").splitlines())}
     inner = Inner(models.WordPiece(vocabulary, unk_token="[UNK]"))
     inner.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=settings.get("strip_accents"))
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.decoder = decoders.WordPiece()
-    return inner
-
-
-def _byte_level(folder: Path) -> Inner:
-    """RoBERTa's and GPT-2's, from vocabulary and merges."""
-    files = folder / "vocab.json", folder / "merges.txt"
-    if not all(file.exists() for file in files):
-        raise UserError(f"{folder} has neither tokenizer.json nor vocab.json and merges.txt")
-    inner = Inner(models.BPE.from_file(*map(str, files)))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
     return inner
 
 
