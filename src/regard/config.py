@@ -148,8 +148,8 @@ class ScoreConfig(Section):
 # What can be learned, and the scores that can say which weights are best: the first is the default.
 TASKS: dict[str, tuple[str, ...]] = {
     "translation": ("bleu", "chrf", "loss"),
-    "masked": ("loss", "accuracy"),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
+    "masked": ("loss", "accuracy"),
 }
 
 
