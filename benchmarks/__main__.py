@@ -20,9 +20,13 @@ NAMES = {
     "train-speed": "benchmarks.train_speed",
     "time-to-quality": "benchmarks.time_to_quality",
     "translate-speed": "benchmarks.translate_speed",
+    "aeslc": "benchmarks.aeslc",
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
     "serve-load": "benchmarks.serve_load",
+    "sst2-cnn": "benchmarks.sst2_cnn",
+    "sst2-minilm": "benchmarks.sst2_minilm",
+    "germeval": "benchmarks.germeval",
 }
 QUICK = ("demo", "quick")
 

@@ -13,9 +13,15 @@ from regard.training.progress import Show
 from regard.training.session import train
 
 
-def trained(name: str, data: str, recipe: str, overrides: list[str] | None = None) -> tuple[Bundle, float]:
-    """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores."""
-    get(data)  # from $REGARD_DATA or by download
+def trained(
+    name: str, data: str | None, recipe: str, overrides: list[str] | None = None, start_from: Path | None = None
+) -> tuple[Bundle, float]:
+    """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores.
+
+    data: a set to get, from $REGARD_DATA or by download; None: the recipe's files are in $REGARD_DATA.
+    """
+    if data is not None:
+        get(data)
     folder, path = RUNS / name, ROOT / "recipes" / recipe
     folder.mkdir(parents=True, exist_ok=True)
     clock = folder / "sessions.json"
@@ -24,12 +30,36 @@ def trained(name: str, data: str, recipe: str, overrides: list[str] | None = Non
     show = Show()
     try:
         begun = (folder / "recipe.toml").exists()
-        bundle = train(load_recipe(path, overrides or []), folder, base=path.parent, resume=begun, callbacks=[show])
+        bundle = train(
+            load_recipe(path, overrides or []),
+            folder,
+            base=path.parent,
+            resume=begun,
+            start_from=None if any(folder.glob("checkpoints/*")) else start_from,
+            callbacks=[show],
+        )
     finally:
         show.close()
         sessions = [*before, time.perf_counter() - start]
         clock.write_text(json.dumps(sessions))
     return bundle, sum(sessions)
+
+
+def seeds(name: str, recipe: str, count: int = 3, start_from: Path | None = None) -> dict[str, Any]:
+    """The same training from several seeds: the mean of the dev set's accuracy, and what it took."""
+    runs = [trained(f"{name}-{i}", None, recipe, [f"seed={i}"], start_from) for i in range(1, count + 1)]
+    accuracies = [bundle.scores["dev"]["accuracy"]["value"] for bundle, _ in runs]
+    return {
+        "accuracy": round(sum(accuracies) / count, 4),
+        "accuracies": accuracies,
+        "seconds": [round(seconds) for _, seconds in runs],
+        "longest_seconds": round(max(seconds for _, seconds in runs)),
+        "steps": runs[0][0].training["steps"],
+        "parameters": runs[0][0].parameters,
+        "training_examples": runs[0][0].training["pairs"],
+        "seeds": list(range(1, count + 1)),
+        "data": data_files(runs[0][0]),
+    }
 
 
 def facts(bundle: Bundle, seconds: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from regard import config
 from regard.config import DataConfig, Recipe, TrainConfig, default_recipe, describe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
 from regard.errors import UserError
-from regard.models import TransformerConfig
+from regard.models import MODELS, TransformerConfig
 
 ROOT = Path(__file__).parent.parent
 
@@ -99,9 +99,9 @@ def test_overrides_do_not_change_the_tree_they_are_laid_over() -> None:
         ("train.betas=0.9", ["train.betas"]),
         ("train=pairs.tsv", ["train"]),
         ("model.size=tony", ["model.size 'tony' is not known; known: tiny, small, base, big"]),
-        ("model.name=burt", ["model.name 'burt' is not known; known: transformer, bert"]),
+        ("model.name=burt", ["model.name 'burt' is not known; known: transformer"]),
         ("model.name=bert", ["model.name 'bert' cannot learn translation; these can: transformer"]),
-        ("task=translating", ["task 'translating' is not known; known: translation, classification"]),
+        ("task=translating", ["task 'translating' is not known; known: translation"]),
         ("model.source_vocabulary=9", ["model.source_vocabulary comes from the tokenizer"]),
     ],
 )
@@ -232,7 +232,10 @@ def test_every_key_that_is_listed_can_be_set() -> None:
     for key, _, default, _ in describe():
         if default and not key.endswith("vocabulary"):
             name = key.removeprefix("model.")
-            tree = {} if key == name or name in TransformerConfig.model_fields else {"task": "classification"}
+            tree: dict[str, Any] = {}
+            if key != name and name not in TransformerConfig.model_fields:
+                owner = next(model for model, kind in MODELS.items() if name in kind.Config.model_fields)
+                tree = {"task": "classification", "model": {"name": owner}}
             recipe = make_recipe(tree, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
-            assert recipe.model_copy(update={"model": {}}) == make_recipe(tree), key
+            assert recipe.model_copy(update={"model": tree.get("model", {})}) == make_recipe(tree), key
             assert recipe.network(5, 5) == make_recipe(tree).network(5, 5), key

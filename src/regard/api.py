@@ -8,10 +8,11 @@ from typing import Any, Literal, NoReturn, overload
 from pydantic import ValidationError
 
 from regard.bundle import Bundle, load_bundle
-from regard.config import Recipe, default_recipe, load_recipe, make_recipe
+from regard.config import WRITING, Recipe, default_recipe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
 from regard.decode.engine import Engine, Torch
 from regard.decode.translator import WINDOW, Translation, Translator
+from regard.decode.writer import Generation, Writer
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
@@ -22,17 +23,18 @@ from regard.training.fit import Callback
 from regard.training.progress import Show
 from regard.training.signals import Stopped
 
+TOKENS = 200  # written after a prompt, unless asked otherwise
 PathLike = str | os.PathLike[str]
 
 
 class Model:
-    """A trained model: it translates, or it predicts. Several translators with the same tokenizers are an ensemble."""
+    """A trained model: it translates, predicts, or writes. Several translators with the same tokenizers are an ensemble."""
 
     def __init__(self, bundles: Sequence[Bundle], engine: Engine | None = None) -> None:
         first = bundles[0]
         self.bundle = first
         self.bundles = list(bundles)
-        if first.task == "translation":
+        if first.task in WRITING:
             self.translator = self._translator(engine)
         elif len(bundles) > 1:
             raise UserError(f"an ensemble translates; {first.path} is a model for {first.task}")
@@ -40,9 +42,12 @@ class Model:
             self.predictor = Predictor(first)
         elif first.task == "masked":
             self.filler = Filler(first)
+        elif first.task == "language":
+            self.writer = Writer([first.model], first.target, first.decode)
 
     def __getattr__(self, name: str) -> NoReturn:
-        does = {"translator": "translate", "predictor": "predict", "filler": "fill in"}.get(name)
+        verbs = {"translator": "translate", "predictor": "predict", "filler": "fill in", "writer": "generate"}
+        does = verbs.get(name)
         if does is None:
             raise AttributeError(f"a model has no attribute {name!r}")
         raise UserError(f"{self.bundle.path} is a model for {self.bundle.task}: it does not {does}")
@@ -58,6 +63,7 @@ class Model:
             first.target,
             first.decode,
             min(b.max_length for b in bundles),
+            cut=first.task == "summarisation",
         )
 
     @property
@@ -84,6 +90,31 @@ class Model:
         """Of a model of masked words: the likeliest words for each <mask> of each text."""
         return self.filler(texts, top)
 
+    def generate(self, prompt: str = "", **options: Any) -> str:
+        """What a language model writes after a prompt, without the prompt.
+
+        options: max_tokens, temperature (0 takes the likeliest token), top_k, top_p, repetition_penalty, stop (a list
+        of texts), seed; or beam, for a search in place of sampling.
+        """
+        return self.generations([prompt], **options)[0][0].text
+
+    def generations(self, prompts: Sequence[str], **options: Any) -> list[list[Generation]]:
+        """Several texts for each prompt (n=5), likeliest first, with their log-probabilities and why they end."""
+        return self.writer.write(list(prompts), self._writing(**options))
+
+    def stream_text(self, prompt: str = "", **options: Any) -> Iterator[str]:
+        """What `generate` gives, in pieces as they are written; no piece cuts a character."""
+        return self.writer.stream(prompt, self._writing(**options))
+
+    def _writing(self, **options: Any) -> DecodeOptions:
+        """By sampling, unless a beam is asked for."""
+        given = {{"n": "n_best", "max_tokens": "max_length"}.get(k, k): v for k, v in options.items() if v is not None}
+        if given.get("temperature") == 0:
+            given |= {"temperature": 1.0, "top_k": 1}
+        given.setdefault("sample", "beam" not in given)
+        given.setdefault("max_length", self.bundle.decode.max_length or TOKENS)
+        return self.options(**given)
+
     def n_best(self, texts: Sequence[str], **options: Any) -> list[list[Translation]]:
         """Several translations of each text with their scores, best first: n_best=5, beam=5."""
         return self.translator.n_best(list(texts), self.options(**options))
@@ -103,7 +134,8 @@ class Model:
             problem = error.errors()[0]
             name = ".".join(map(str, problem["loc"]))
             raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
-        self.translator.engine.check(chosen)
+        if self.bundle.task == "translation":
+            self.translator.engine.check(chosen)
         return chosen
 
 

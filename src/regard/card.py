@@ -6,15 +6,12 @@ from typing import Any
 def card(facts: dict[str, Any]) -> str:
     """Markdown that says what the model is, how good it is by which measure, and what it was made of."""
     config, training = facts["architecture"]["config"], facts["training"]
-    layers = (
-        f"{config['encoder_layers']} + {config['decoder_layers']}" if "encoder_layers" in config else config["layers"]
-    )
     title, use = _use(facts)
     lines = [
         f"# {title}",
         "",
         f"A model for {facts['task']}: {facts['architecture']['name']}, {facts['parameters']:,} parameters, "
-        f"{layers} layers, width {config['d_model']}, {config['heads']} heads. Made with Regard {facts['regard']}.",
+        f"{shape(config)}. Made with Regard {facts['regard']}.",
         "",
         "```python",
         "import regard",
@@ -41,12 +38,26 @@ def card(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def shape(config: dict[str, Any]) -> str:
+    """A network's layers, width and heads, if it has them, in words."""
+    both = [config[key] for key in ("encoder_layers", "decoder_layers", "layers") if key in config]
+    told = [f"{' + '.join(map(str, both))} layers"] if both else []
+    told += [f"windows of {', '.join(map(str, config['windows']))}"] if "windows" in config else []
+    return ", ".join(
+        [*told, f"width {config['d_model']}", *([f"{config['heads']} heads"] if "heads" in config else [])]
+    )
+
+
 def _use(facts: dict[str, Any]) -> tuple[str, str]:
     """A title, and how the model is called."""
     if facts["task"] == "translation":
         return f"{facts['languages']['source']} → {facts['languages']['target']}", 'translate(["a sentence"])'
+    if facts["task"] == "summarisation":
+        return "Summarisation", 'translate(["a text"])'
     if facts["task"] == "masked":
         return "Masked words", 'fill(["a <mask> of text"])'
+    if facts["task"] == "language":
+        return "Language model", 'generate("How a text begins")'
     labels = facts.get("labels", [])
     told = f": {', '.join(labels[:8])}{', …' if len(labels) > 8 else ''}" if labels else ""
     return f"{facts['task'].capitalize()}{told}", 'predict(["a text"])'

@@ -45,6 +45,12 @@ class DataConfig(Section):
     masks: Literal["dynamic", "static"] = Field(
         "dynamic", description="which words are hidden: drawn anew each time (RoBERTa), or once for each row (BERT)"
     )
+    document: Literal["file", "line", "paragraph"] = Field(
+        "file", description="what one document of a plain text is (language); of .jsonl files it is a line's text"
+    )
+    held_out: float = Field(
+        0.1, gt=0, lt=1, description="share of the text, from its end, held out when there is no dev set (language)"
+    )
     licence: str = Field("", description="the data's licence, noted in the model card")
 
 
@@ -84,6 +90,9 @@ class TrainConfig(Section):
     betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates")
     eps: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of matrices (adamw, muon)")
+    max_norm: float = Field(
+        0.0, ge=0, description="largest norm of a class's weights in the last layer, after each update; 0 sets no limit"
+    )
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="factor on the learning rate for each layer further down (fine-tuning)"
     )
@@ -148,9 +157,13 @@ class ScoreConfig(Section):
 # What can be learned, and the scores that can say which weights are best: the first is the default.
 TASKS: dict[str, tuple[str, ...]] = {
     "translation": ("bleu", "chrf", "loss"),
-    "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
+    "summarisation": ("rouge_l", "rouge_1", "rouge_2", "loss"),
     "masked": ("loss", "accuracy"),
+    "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
+    "language": ("loss",),
 }
+
+WRITING = ("translation", "summarisation")  # from one text to another; a summary's source is cut, not left out
 
 
 class Recipe(Section):
@@ -171,12 +184,17 @@ class Recipe(Section):
         if self.train.metric and self.train.metric not in TASKS[self.task]:
             raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {TASKS[self.task]}")
         network = self.shape()
+        causal = getattr(MODELS[self.network_name], "causal", False)
+        if causal and self.task == "classification" and self.head.pooling == "first":
+            raise ValueError(
+                f"the first state of a {self.network_name} has read one token alone: set head.pooling to 'last'"
+            )
         longest = self.data.max_length
         if self.train.split and self.tokenizer.kind != "bpe":
             raise ValueError(
                 f"train.split undoes merges, which tokenizer.kind {self.tokenizer.kind!r} has none of; use 'bpe'"
             )
-        needed = longest + 1 if self.task == "translation" else longest  # with an end symbol
+        needed = longest + 1 if self.task in WRITING else longest  # with an end symbol
         if network.longest is not None and needed > network.longest:
             raise ValueError(
                 f"data.max_length {longest} needs {needed} learned positions, model.max_positions is "
@@ -220,8 +238,9 @@ class Recipe(Section):
                     f"model.{key} comes from the tokenizer; remove it (tokenizer.size is the most it can be)"
                 )
         fields = {**(kind.sizes[size] if size else {}), **keys, **vocabularies}
-        if "target_vocabulary" in vocabularies and not self.tokenizer.shared and "tie" not in fields:
-            fields["tie"] = ("target", "output")
+        if "target_vocabulary" in vocabularies and not self.tokenizer.shared and "tie" not in keys:
+            tie = fields.get("tie", kind.Config.model_fields["tie"].default)
+            fields["tie"] = tuple(name for name in tie if name != "source")
         try:
             return kind.Config.model_validate(fields)
         except ValidationError as error:

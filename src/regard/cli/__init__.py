@@ -13,6 +13,7 @@ from regard.cli import (
     evaluate,
     explain,
     export,
+    generate,
     import_,
     info,
     look,
@@ -35,7 +36,9 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
+app.command("summarise", help="Summarise texts with a model for summarisation, line for line.")(translate.translate)
 app.command("predict")(predict.predict)
+app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("look")(look.look)
 app.command("explain")(explain.explain)

@@ -39,7 +39,7 @@ def evaluate(
     """Score a model: translators by BLEU, chrF++ and TER (sacreBLEU), with 95 % intervals and signatures.
 
     Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation; masked words by loss,
-    perplexity and accuracy.
+    perplexity and accuracy; language models by loss, perplexity and bits per character and byte of text files.
     """
     from regard.api import load
     from regard.bundle import read_facts
@@ -49,8 +49,9 @@ def evaluate(
     from regard.tasks.scores import METRICS, compare, score
     from regard.training.prepare import small_set
 
-    if read_facts(model)["task"] in ("classification", "masked"):
-        _evaluate_labels(load(model, device=device), model, [str(f) for f in files or []], as_json)
+    others = {"classification": _evaluate_labels, "masked": _evaluate_masked, "language": _evaluate_text}
+    if (task := read_facts(model)["task"]) in others:
+        others[task](load(model, device=device), model, [str(f) for f in files or []], as_json)
         return
     options = decode_options(beam=beam, length_penalty=length_penalty)
     system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
@@ -68,7 +69,8 @@ def evaluate(
     outputs = system.translator.translate(sources, system.options(**options))
     if output is not None:
         write_text(output, "".join(text.replace("\n", " ") + "\n" for text in outputs))
-    scores = score(outputs, references, config, names=METRICS, intervals=True)
+    task = system.bundle.task
+    scores = score(outputs, references, config, names=METRICS[task], intervals=True)
     comparisons = []
     if against is not None:
         comparisons = compare(
@@ -76,6 +78,7 @@ def evaluate(
             _theirs(against, report, sources, options, device=device, engine=engine, precision=precision),
             references,
             config,
+            task,
         )
     if as_json:
         found = {
@@ -101,15 +104,35 @@ def _evaluate_labels(system: "Model", model: Path, files: list[str], as_json: bo
 
     chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
     data = system.bundle.training.get("recipe", {}).get("data", {})
-    if system.bundle.task == "masked":
-        size, scores = {}, system.filler.evaluate(chosen)
-    else:
-        examples = read_examples(chosen, data.get("text", ()), data.get("label", ""))
-        size, scores = {"examples": len(examples)}, system.predictor.evaluate(examples)
+    examples = read_examples(chosen, data.get("text", ()), data.get("label", ""))
+    _tell(model, name, {"examples": len(examples)}, system.predictor.evaluate(examples), as_json)
+
+
+def _evaluate_masked(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
+    chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
+    _tell(model, name, {}, system.filler.evaluate(chosen), as_json)
+
+
+def _evaluate_text(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
+    from regard.data.documents import Flat, documents
+    from regard.tasks.language import measure
+
+    chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
+    bundle = system.bundle
+    data = bundle.training.get("recipe", {}).get("data", {})
+    pieces = documents(chosen, data.get("document", "file"), next(iter(data.get("text", ())), "text"))
+    flat = Flat.of(pieces, bundle.source)
+    if not flat.documents:
+        raise UserError(f"there is no text in {name}")
+    counts = {"documents": flat.documents, "tokens": len(flat.tokens) - 1, "bytes": flat.bytes}
+    _tell(model, name, counts, measure(bundle.model, flat, bundle.max_length), as_json)
+
+
+def _tell(model: Path, name: str, counts: dict[str, int], scores: dict[str, float], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"set": name, **size, "scores": scores}, indent=2, ensure_ascii=False))
+        print(json.dumps({"set": name, **counts, "scores": scores}, indent=2, ensure_ascii=False))
         return
-    print(f"{model} on {name}" + "".join(f": {count:,} {what}" for what, count in size.items()))
+    print(f"{model} on {name}: {', '.join(f'{count:,} {what}' for what, count in counts.items())}")
     for metric, value in scores.items():
         print(f"  {metric.replace('_', ' '):<20} {value:.4f}")
 

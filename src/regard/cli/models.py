@@ -16,16 +16,14 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(
-        "model", "size", "vocabulary", "parameters", "closed form", "published", "layers", "width", "heads", box=None
-    )
+    from regard.card import shape
+
+    shown = Table("model", "size", "vocabulary", "parameters", "closed form", "published", "shape", box=None)
     for row in rows:
-        config = row["config"]
         published = f"{row['published'] / 1e6:g} M" if row["published"] else ""
-        layers = f"{config['encoder_layers']} + {config['decoder_layers']}"
         shown.add_row(
             row["model"], row["size"], f"{row['vocabulary']:,}", f"{row['parameters']:,}", f"{row['closed_form']:,}",
-            published, layers, str(config["d_model"]), str(config["heads"]),
+            published, shape(row["config"]),
         )  # fmt: skip
     Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(shown)
 

@@ -3,6 +3,6 @@
 from regard.decode.beam import beam_search
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Decodable, DecodeState, Hypothesis, Model
-from regard.decode.sample import sample
+from regard.decode.sample import Sampler, sample
 
-__all__ = ["Decodable", "DecodeOptions", "DecodeState", "Hypothesis", "Model", "beam_search", "sample"]
+__all__ = ["Decodable", "DecodeOptions", "DecodeState", "Hypothesis", "Model", "Sampler", "beam_search", "sample"]

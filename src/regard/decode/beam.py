@@ -9,16 +9,21 @@ from torch import Tensor
 
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Decodable, Hypothesis, Model
-from regard.text import BOS, EOS
+from regard.text import Specials
 
 BLOCK = 128  # see `top`
 
 
 @torch.inference_mode()
 def beam_search(
-    models: Sequence[Decodable], source: Tensor, lengths: Tensor, options: DecodeOptions
+    models: Sequence[Decodable],
+    source: Tensor,
+    lengths: Tensor,
+    options: DecodeOptions,
+    starts: Tensor | None = None,
+    specials: Specials | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best outputs of each sentence, best first.
+    """The n best outputs of each sentence, best first. starts: what they begin with (N T), by default the begin symbol.
 
     A sentence is done when `beam` hypotheses have ended. Each has its own limit of length, so that its result does
     not depend on its neighbours; at the limit only the end symbol may follow.
@@ -28,12 +33,15 @@ def beam_search(
     finished: list[list[Hypothesis]] = [[] for _ in range(source.size(0))]
     places = list(range(source.size(0)))  # which input each open sentence is
     longest = options.longest(lengths, model.limit)[:, None]  # N W
-    tokens = torch.full((source.size(0), 1), BOS, device=source.device)  # R T; one row a sentence at first
+    specials = specials or Specials()
+    if starts is None:
+        starts = torch.full((source.size(0), 1), specials.begin, device=source.device)
+    tokens, new, given = starts, starts, starts.size(1)  # R T; one row a sentence at first
     scores = torch.zeros(source.size(0), 1, device=source.device)  # N W: log P of each row
     while places:
         rows = scores.size(1)
-        log_probs = model.step(tokens[:, -1:])  # R V
-        options.forbid(log_probs, tokens, longest.expand(-1, rows).reshape(-1))
+        log_probs = model.step(new)  # R V
+        options.forbid(log_probs, tokens, longest.expand(-1, rows).reshape(-1), given, specials)
         # Twice the width: even if `width` of them end here, as many can go on.
         values, ids = top(log_probs, 2 * width)  # R C: no row can have more of the best
         total = (scores.reshape(-1, 1) + values).view(len(places), -1)  # N W*C
@@ -42,9 +50,9 @@ def beam_search(
         parents = chosen.div_(ids.size(1), rounding_mode="floor")  # N 2W: rows within the sentence
         parents += torch.arange(0, len(places) * rows, rows, device=source.device)[:, None]
         left: Tensor | None = None
-        ends = (next_ == EOS) | (scores == -torch.inf)
+        ends = (next_ == specials.end) | (scores == -torch.inf)
         if bool(ends.any()):
-            _collect(finished, places, tokens, scores, parents, next_, options)
+            _collect(finished, places, tokens[:, given:], scores, parents, next_ == specials.end, options)
             scores, order = scores.masked_fill_(ends, -torch.inf).topk(min(width, scores.size(1)))
             parents, next_ = parents.gather(1, order), next_.gather(1, order)
             dead = scores[:, 0].eq(-torch.inf).tolist()
@@ -61,7 +69,8 @@ def beam_search(
             tokens = tokens[parents]
         if left is not None:
             model.keep(left)
-        tokens = torch.cat((tokens, next_.reshape(-1, 1)), dim=1)
+        new = next_.reshape(-1, 1)
+        tokens = torch.cat((tokens, new), dim=1)
     return [sorted(found, key=lambda h: -h.score)[: options.n_best] for found in finished]
 
 
@@ -88,13 +97,13 @@ def _collect(
     tokens: Tensor,
     scores: Tensor,
     parents: Tensor,
-    next_: Tensor,
+    ends: Tensor,
     options: DecodeOptions,
 ) -> None:
     """Hypotheses that end within the best `beam` candidates are finished."""
-    ended = (next_[:, : options.beam] == EOS) & scores[:, : options.beam].isfinite()
+    ended = ends[:, : options.beam] & scores[:, : options.beam].isfinite()
     for sentence, rank in ended.nonzero().tolist():
         log_prob = float(scores[sentence, rank])
-        written = tokens[parents[sentence, rank], 1:].tolist()
+        written = tokens[parents[sentence, rank]].tolist()
         score = options.normalise(log_prob, len(written) + 1)
         finished[places[sentence]].append(Hypothesis(tuple(written), log_prob, score))

@@ -2,13 +2,14 @@
 
 # Shapes: R rows (hypotheses), V vocabulary.
 
+from functools import cache
 from typing import Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-from regard.text import BOS, EOS, PAD, UNK
+from regard.text import BOS, PAD, UNK, Specials
 
 NEVER = slice(PAD, BOS + 1)  # padding, the unknown token and the begin symbol are no output
 assert {PAD, UNK, BOS} == set(range(NEVER.start, NEVER.stop))
@@ -32,6 +33,10 @@ class DecodeOptions(BaseModel):
     temperature: float = Field(1.0, gt=0, description="above 1 flattens, below 1 sharpens what is sampled from")
     top_k: int = Field(0, ge=0, description="sample from the k likeliest tokens; 0 is all")
     top_p: float = Field(1.0, gt=0, le=1, description="sample from the smallest set of tokens with this much mass")
+    repetition_penalty: float = Field(
+        1.0, gt=0, description="sampling: factor on the log-probability of tokens that were there before; 1 is none"
+    )
+    stop: tuple[str, ...] = Field((), description="texts that end an output and are no part of it (language models)")
     seed: int = Field(0, ge=0, description="seed of sampling")
     batch: int = Field(1024, ge=1, description="source tokens decoded together (results do not depend on it)")
 
@@ -55,27 +60,45 @@ class DecodeOptions(BaseModel):
             wanted = torch.clamp(source_lengths + self.extra_length, min=self.min_length)
         return wanted if limit is None else wanted.clamp(max=limit)
 
-    def forbid(self, log_probs: Tensor, tokens: Tensor, longest: Tensor) -> None:
-        """Sets what may not come next to -inf, in place. tokens: what each row holds so far, begin symbol included.
+    def forbid(
+        self,
+        log_probs: Tensor,
+        tokens: Tensor,
+        longest: Tensor,
+        given: int | Tensor = 1,
+        specials: Specials = Specials(),
+    ) -> None:
+        """Sets what may not come next to -inf, in place. tokens: what each row holds so far.
 
-        A row that is full, or that the rules leave nothing to go on with, ends: every search comes to an end.
+        given: how many of them stood there before anything was written, for all rows or each: the begin symbol, a
+        prompt. A row that is full, or that the rules leave nothing to go on with, ends: every search comes to an end.
         """
-        written = tokens.size(1) - 1
-        must_end = longest <= written
-        simple = not (self.no_repeat_ngram or written < self.min_length or bool(must_end.any()))
-        if simple:  # at nearly every step
-            log_probs[:, NEVER] = -torch.inf
+        written, end, never = tokens.size(1) - given, specials.end, _never(specials)
+        must_end, may_end = longest <= written, written >= self.min_length
+        free = may_end if isinstance(may_end, bool) else bool(may_end.all())
+        if free and not self.no_repeat_ngram and not bool(must_end.any()):  # at nearly every step
+            log_probs[:, never] = -torch.inf
             return
-        ends = log_probs[:, EOS].clone()
-        log_probs[:, NEVER] = -torch.inf
+        may_end = torch.as_tensor(may_end, device=longest.device)
+        ends = log_probs[:, end].clone()
+        log_probs[:, never] = -torch.inf
         if self.no_repeat_ngram:
-            _forbid_repeats(log_probs, tokens[:, 1:], self.no_repeat_ngram)
-        log_probs[:, EOS] = -torch.inf if written < self.min_length else ends
-        if self.no_repeat_ngram and written < self.min_length:
-            must_end = must_end | (log_probs == -torch.inf).all(1)
+            _forbid_repeats(log_probs, tokens, self.no_repeat_ngram)
+        log_probs[:, end] = torch.where(may_end, ends, -torch.inf)
+        if self.no_repeat_ngram:
+            must_end = must_end | ((log_probs == -torch.inf).all(1) & ~may_end)
         if must_end.any():
             log_probs[must_end] = -torch.inf
-            log_probs[must_end, EOS] = ends[must_end]
+            log_probs[must_end, end] = ends[must_end]
+
+
+@cache
+def _never(specials: Specials) -> slice | list[int]:
+    """Special ids that are no output."""
+    ids = sorted(specials.ids - {specials.end})
+    if ids == list(range(len(ids))):
+        return slice(0, len(ids))  # faster than a list
+    return ids
 
 
 def _forbid_repeats(log_probs: Tensor, tokens: Tensor, n: int) -> None:

@@ -1,4 +1,4 @@
-"""Sampling: temperature, then top-k, then nucleus, over the decoding protocol."""
+"""Sampling: temperature, then top-k, then nucleus, over the decoding protocol, after any given beginning."""
 
 # Shapes: N sentences, R rows, T length, V vocabulary.
 
@@ -9,47 +9,112 @@ from torch import Tensor
 
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Decodable, Hypothesis, Model
-from regard.text import BOS, EOS
+from regard.text import Specials
 
 
-@torch.inference_mode()
 def sample(
     models: Sequence[Decodable],
     source: Tensor,
     lengths: Tensor,
     options: DecodeOptions,
     numbers: Sequence[int] | None = None,
+    starts: Sequence[Sequence[int]] | None = None,
+    specials: Specials | None = None,
 ) -> list[list[Hypothesis]]:
-    """n_best random outputs of each sentence, likeliest first.
-
-    A draw depends on the seed, the sentence's number (its row, unless given) and the position alone.
-    """
-    model = Model(models, source, None if bool((lengths == source.size(1)).all()) else lengths)
+    """n_best random outputs of each sentence, likeliest first (see `Sampler`)."""
+    sampler = Sampler(models, source, lengths, options, numbers, starts, specials)
+    while not sampler.done:
+        sampler.step()
     copies = options.n_best
-    longest = options.longest(lengths, model.limit).repeat_interleave(copies)  # R
-    numbers = range(source.size(0)) if numbers is None else numbers
-    draws = _draws(options.seed, numbers, copies, int(longest.max()) + 1).to(source.device)  # R T
-    tokens = torch.full((source.size(0), 1), BOS, device=source.device)
-    every = torch.arange(source.size(0), device=source.device).repeat_interleave(copies)
-    log_prob = torch.zeros(every.numel(), device=source.device)
-    ended = torch.zeros_like(log_prob, dtype=torch.bool)
-    for position in range(draws.size(1)):
-        log_probs = model.step(tokens[:, -1:])
-        if position == 0 and copies > 1:
-            log_probs, tokens = log_probs[every], tokens[every]
-            model.reorder(every)
-        options.forbid(log_probs, tokens, longest)
-        next_ = pick(log_probs, draws[:, position], options)
-        log_prob += torch.where(ended, 0.0, log_probs.gather(1, next_[:, None]).squeeze(1))
-        tokens = torch.cat((tokens, next_[:, None]), dim=1)
-        ended |= next_ == EOS
-        if bool(ended.all()):
-            break
-    found: list[list[Hypothesis]] = [[] for _ in range(source.size(0))]
-    for row, (ids, total) in enumerate(zip(tokens[:, 1:].tolist(), log_prob.tolist(), strict=True)):
-        written = ids[: ids.index(EOS)]
-        found[row // copies].append(Hypothesis(tuple(written), total, options.normalise(total, len(written) + 1)))
-    return [sorted(group, key=lambda h: -h.score) for group in found]
+    found = [sampler.written(row) for row in range(len(sampler.ended))]
+    groups = [found[i : i + copies] for i in range(0, len(found), copies)]
+    return [sorted(group, key=lambda h: -h.score) for group in groups]
+
+
+class Sampler:
+    """Rows written side by side, a token each at every step.
+
+    starts: what each sentence's output begins with, by default the begin symbol. It is given, not scored, and no part
+    of what is written. Rows with a shorter start begin to draw while the others still read theirs.
+
+    A draw depends on the seed, the sentence's number (its row, unless given) and the place in the output alone; a row
+    that has ended waits for the others and changes none of them.
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self,
+        models: Sequence[Decodable],
+        source: Tensor,
+        lengths: Tensor,
+        options: DecodeOptions,
+        numbers: Sequence[int] | None = None,
+        starts: Sequence[Sequence[int]] | None = None,
+        specials: Specials | None = None,
+    ) -> None:
+        self.options, self.specials = options, specials or Specials()
+        self.model = Model(models, source, None if bool((lengths == source.size(1)).all()) else lengths)
+        device, copies, count = source.device, options.n_best, source.size(0)
+        starts = starts or [[self.specials.begin]] * count
+        self.every = torch.arange(count, device=device).repeat_interleave(copies)  # which sentence a row is of
+        self.longest = options.longest(lengths, self.model.limit)[self.every]  # R
+        numbers = range(count) if numbers is None else numbers
+        self.draws = _draws(options.seed, numbers, copies, int(self.longest.max()) + 1).to(device)  # R T
+        self.given = torch.tensor([len(start) for start in starts], device=device)  # N, then R
+        most = int(self.given.max())
+        self.starts = torch.tensor([[*s, *[0] * (most - len(s))] for s in starts], device=device)  # N T, then R T
+        self.tokens = self.starts[:, : int(self.given.min())]
+        self.log_prob = torch.zeros(len(self.every), device=device)
+        self.ended = torch.zeros_like(self.log_prob, dtype=torch.bool)
+        self.size = torch.zeros_like(self.every)  # tokens written, without the end symbol
+        self.begun = False
+
+    @property
+    def done(self) -> bool:
+        return bool(self.ended.all())
+
+    @torch.inference_mode()
+    def step(self) -> list[int | None]:
+        """One token more. What each row has written now; None where it is given or the row had ended before."""
+        log_probs = self.model.step(self.tokens[:, -1:] if self.begun else self.tokens)
+        if not self.begun:
+            self.begun = True
+            if self.options.n_best > 1:
+                self.model.reorder(self.every)
+                log_probs, self.tokens = log_probs[self.every], self.tokens[self.every]
+                self.given, self.starts = self.given[self.every], self.starts[self.every]
+        place = self.tokens.size(1) - self.given  # R; below 0 in the start
+        self.options.forbid(log_probs, self.tokens, self.longest, self.given, self.specials)
+        draw = self.draws.gather(1, place.clamp(0, self.draws.size(1) - 1)[:, None]).squeeze(1)
+        next_ = pick(self._penalised(log_probs), draw, self.options)
+        reading = place < 0
+        if bool(reading.any()):
+            next_ = torch.where(reading, self.starts[:, min(self.tokens.size(1), self.starts.size(1) - 1)], next_)
+        silent = reading | self.ended
+        self.log_prob += torch.where(silent, 0.0, log_probs.gather(1, next_[:, None]).squeeze(1))
+        self.tokens = torch.cat((self.tokens, next_[:, None]), dim=1)
+        ends = (next_ == self.specials.end) & ~reading
+        self.size += ~(silent | ends)
+        self.ended |= ends
+        return [None if no else token for no, token in zip(silent.tolist(), next_.tolist(), strict=True)]
+
+    def stop(self, row: int) -> None:
+        """Nothing more is wanted of this row."""
+        self.ended[row] = True
+
+    def written(self, row: int) -> Hypothesis:
+        ids = self.tokens[row, int(self.given[row]) :][: int(self.size[row])].tolist()
+        total = float(self.log_prob[row])
+        return Hypothesis(tuple(ids), total, self.options.normalise(total, len(ids) + 1))
+
+    def _penalised(self, log_probs: Tensor) -> Tensor:
+        """The log-probability of what a row holds already, times the penalty (Keskar 2019; there it is the logit)."""
+        penalty = self.options.repetition_penalty
+        if penalty == 1:
+            return log_probs
+        seen = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(1, self.tokens, True)
+        seen[:, [self.specials.begin, self.specials.end]] = False
+        return torch.where(seen, log_probs * penalty, log_probs)
 
 
 def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:

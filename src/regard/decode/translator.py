@@ -38,7 +38,7 @@ class OverlongWarning(UserWarning):
 
 
 class Translator:
-    """Translates texts with an engine and its tokenizers."""
+    """Translates texts with an engine and its tokenizers. cut: of an over-long text only the beginning is read."""
 
     def __init__(
         self,
@@ -47,8 +47,10 @@ class Translator:
         target: Tokenizer,
         options: DecodeOptions,
         max_source: int,
+        *,
+        cut: bool = False,
     ) -> None:
-        self.engine = engine
+        self.engine, self.cut = engine, cut
         self.source, self.target = source, target
         self.options = options
         self.max_source = max_source if engine.limit is None else min(max_source, engine.limit)
@@ -92,8 +94,8 @@ class Translator:
         if not text.strip():
             return []
         tokens = self.source.encode(text)
-        if len(tokens) <= self.max_source:
-            return [tokens]
+        if len(tokens) <= self.max_source or self.cut:
+            return [tokens[: self.max_source]]
         size = self.max_source
         whole = [self.source.encode(part.strip()) for part in self._split(text) if part.strip()]
         # One character may have more tokens than fit: those alone are cut anywhere.

@@ -82,7 +82,7 @@ class Plan:
 
     masks: int = 1000
     seed: int = 0
-    batch: int = 64  # inputs that the black box gets at once; no result depends on it
+    batch: int = 64  # inputs that the black box gets at once; with a confidence, how often it is looked at
     confidence: float | None = None
     within: float = 0.1
 

@@ -129,6 +129,8 @@ def _words(tokenizer: Tokenizer) -> list[str]:
 def _specified(bundle: Bundle, specs: Any) -> Any:
     """The model as CTranslate2 describes one."""
     model, c = bundle.model, bundle.model.config
+    if not isinstance(model, Transformer):
+        raise UserError(f"CTranslate2 runs Transformers; this model is {bundle.name!r}: use the torch engine")
     if c.positions == "rotary" or c.attention != "full" or c.encoder_layers == 0:
         raise UserError(
             f"CTranslate2 cannot run this model ({c.positions} positions, {c.attention} attention, "

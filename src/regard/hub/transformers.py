@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.bundle import Bundle, save_tensors
 from regard.errors import UserError
 from regard.files import whole_folder
+from regard.models import Transformer
 from regard.nn.attention import MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward
 from regard.nn.position import sinusoids
@@ -43,6 +44,8 @@ def export(bundle: Bundle, out: Path) -> None:
 
 def _check(bundle: Bundle) -> None:
     c = bundle.model.config
+    if not isinstance(bundle.model, Transformer):
+        raise UserError(f"Transformers' Marian and Pegasus are Transformers; this model is {bundle.name!r}")
     if bundle.source.checksum != bundle.target.checksum or len(set(c.tie)) < 3:
         raise UserError("Transformers' Marian and Pegasus have one vocabulary and one embedding; this model has more")
     if c.positions != "sinusoidal" or c.attention != "full":

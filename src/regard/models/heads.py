@@ -112,12 +112,17 @@ class Classifier(Headed):
 
     def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
         super().__init__(body, head, outputs)
-        self.pooler = Pooler(body.config.d_model, head.pooling)
+        own = hasattr(body, "pooled")  # a body may make one vector of a text itself
+        self.pooler = None if own else Pooler(body.config.d_model, head.pooling)
         self.dropout = Dropout(head.drop)
-        self.out = _last(body.config.d_model, outputs)
+        self.out = _last(body.width if own else body.config.d_model, outputs)
 
     def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
-        out: Tensor = self.out(self.dropout(self.pooler(self.states(tokens, lengths, segments), lengths)))
+        if self.pooler is None:
+            vectors = self.body.pooled(tokens, lengths, segments)  # B W
+        else:
+            vectors = self.pooler(self.states(tokens, lengths, segments), lengths)  # B D
+        out: Tensor = self.out(self.dropout(vectors))
         return out
 
 

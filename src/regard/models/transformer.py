@@ -10,17 +10,16 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.config import ModelConfig, check_heads
+from regard.models.config import check_heads, check_positions
+from regard.models.pair import PairConfig, embeddings
 from regard.nn.attention import ATTENTIONS, Fixed, Growing, Mask, MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
 from regard.nn.dropout import Dropout
 from regard.nn.packed import PackedDecoder, PackedState
 from regard.nn.position import Learned, Rotary, Sinusoidal
 
-Embedding = Literal["source", "target", "output"]
 
-
-class TransformerConfig(ModelConfig):
+class TransformerConfig(PairConfig):
     """The shape of a Transformer. Defaults are the paper's base model."""
 
     d_model: int = Field(512, ge=2, description="width of the residual stream")
@@ -39,21 +38,11 @@ class TransformerConfig(ModelConfig):
     max_positions: int = Field(1024, ge=1, description="how many positions are learned, with positions = 'learned'")
     attention: str = Field("full", description="the attention kernel")
     attention_bias: bool = Field(False, description="biases in the attention's projections")
-    tie: tuple[Embedding, ...] = Field(
-        ("source", "target", "output"), description="which of source, target and output embeddings share one matrix"
-    )
-    source_vocabulary: int = Field(37000, ge=1, description="source tokens; set from the tokenizer")
-    target_vocabulary: int = Field(37000, ge=1, description="target tokens; set from the tokenizer")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_heads(self.d_model, self.heads)
-        if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(f"sinusoids come in pairs, so d_model {self.d_model} must be even")
-        if self.positions == "rotary" and (self.d_model // self.heads) % 2:
-            raise ValueError(
-                f"rotary positions turn pairs, so d_model / heads = {self.d_model // self.heads} must be even"
-            )
+        check_positions(self.positions, self.d_model, self.heads)
         if self.attention not in ATTENTIONS:
             raise ValueError(f"attention {self.attention!r} is not known; known: {', '.join(ATTENTIONS)}")
         lacks = {"causal", "cross", "cache"} - ATTENTIONS[self.attention].can
@@ -61,11 +50,12 @@ class TransformerConfig(ModelConfig):
             raise ValueError(
                 f"attention {self.attention!r} cannot do {', '.join(sorted(lacks))}, which a decoder needs"
             )
-        if len(set(self.tie)) != len(self.tie):
-            raise ValueError(f"tie names one embedding twice: {', '.join(self.tie)}")
-        if "source" in self.tie and len(self.tie) > 1 and self.source_vocabulary != self.target_vocabulary:
-            raise ValueError("source embeddings can be tied to the others only with a shared tokenizer")
         return self
+
+    @property
+    def embedding_shapes(self) -> dict[str, tuple[int, int]]:
+        rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
+        return {name: (n, self.d_model) for name, n in rows.items()}
 
     @property
     def longest(self) -> int | None:
@@ -82,10 +72,7 @@ class TransformerConfig(ModelConfig):
             encoder, decoder = encoder + norm, decoder + norm
         if self.positions == "learned":
             encoder, decoder = encoder + self.max_positions * d, decoder + self.max_positions * d
-        rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
-        matrices = [n for name, n in rows.items() if name not in self.tie]
-        matrices += [rows[name] for name in self.tie[:1]]
-        return encoder + decoder + sum(matrices) * d
+        return encoder + decoder + self.embedding_parameters()
 
 
 # Published: table 3 of the paper (millions of weights) and the Multi30k model of Wu 2021, each with its vocabulary.
@@ -139,12 +126,12 @@ class Transformer(nn.Module):
     Config = TransformerConfig
     sizes = SIZES
     published = PUBLISHED
-    tasks = frozenset({"translation"})
+    tasks = frozenset({"translation", "summarisation"})
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = c = config
-        self.embed = nn.ModuleDict(self._embeddings(c))
+        self.embed = embeddings(c)
         self.positions = self._positions(c)
         self.dropout = Dropout(c.dropout)
         rotary = Rotary(c.d_model // c.heads) if c.positions == "rotary" else None
@@ -171,15 +158,6 @@ class Transformer(nn.Module):
         )
         self.decoder_norm = last_norm()
         self.apply(self._initialise)
-
-    @staticmethod
-    def _embeddings(c: TransformerConfig) -> dict[str, nn.Embedding]:
-        rows = {"source": c.source_vocabulary, "target": c.target_vocabulary, "output": c.target_vocabulary}
-        shared = nn.Embedding(rows[c.tie[0]], c.d_model) if c.tie else None
-        return {
-            name: shared if shared is not None and name in c.tie else nn.Embedding(n, c.d_model)
-            for name, n in rows.items()
-        }
 
     @staticmethod
     def _positions(c: TransformerConfig) -> nn.ModuleDict:

@@ -9,8 +9,17 @@ from torch import Tensor, nn
 from regard.nn.attention import Fixed, Growing, Mask, MultiHead
 from regard.nn.dropout import Dropout
 
+
+class SquaredReLU(nn.Module):
+    """max(0, x)^2 (So 2021)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu().square()
+
+
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
+    "relu2": SquaredReLU,
     "gelu": nn.GELU,
     "gelu_tanh": lambda: nn.GELU("tanh"),
 }

@@ -14,7 +14,7 @@ from regard.decode.engine import pad
 from regard.text import BOS, EOS, SPECIALS, UNK
 from regard.view import words
 from regard.view.matrix import Matrix, clearest, merge
-from regard.view.record import record
+from regard.view.record import kernels_of, record
 
 Span = tuple[int, int]
 TOGETHER = 16  # pairs recorded in one pass
@@ -32,12 +32,13 @@ class Alignment:
 
 @torch.inference_mode()
 def align(bundle: Bundle, pairs: Sequence[tuple[str, str]], longest: int) -> list[Alignment]:
-    """The alignment of each pair; of one that is too long for the model, by place alone.
+    """The alignment of each pair; of one that is too long, or by a model without attention, by place alone.
 
     White space in a source is a space to the model, as it was when the model translated it.
     """
     tokens = [(bundle.source.encode(" ".join(one.split())), bundle.target.encode(other)) for one, other in pairs]
-    fit = [i for i, (one, other) in enumerate(tokens) if max(len(one), len(other)) <= longest]
+    able = bool(kernels_of(bundle.model))  # a model without attention cannot say
+    fit = [i for i, (one, other) in enumerate(tokens) if able and max(len(one), len(other)) <= longest]
     found: dict[int, Alignment] = {}
     for start in range(0, len(fit), TOGETHER):
         some = fit[start : start + TOGETHER]

@@ -67,7 +67,7 @@ class Served:
             "engine": self.engine,
             "max_length": self.model.translator.max_source,
             "layers": {"encoder": config.encoder_layers, "decoder": config.decoder_layers},
-            "heads": config.heads,
+            "heads": getattr(config, "heads", 1),
         }
 
 

@@ -23,6 +23,7 @@ from regard.tasks.reading import Batch, Row, RowBatches, framed, in_batches
 from regard.tasks.task import Asked, Evaluation, Loss
 from regard.tasks.vocabulary import hold_out, tokenizer_for
 from regard.text import Tokenizer
+from regard.text.sampling import Splitter
 
 EVALUATED = 8192  # tokens of a batch when nothing is learned
 
@@ -102,12 +103,24 @@ class ClassificationTask:
         self.labels = reader.labels
         self.dev, self.test = dev, test
         config = recipe.train
-        self.batches = RowBatches(train, config.batch_tokens, config.batch, recipe.seed, reader.collate)
+        self.splitter = Splitter(reader.tokenizer, config.split) if config.split else None
+        self.batches = RowBatches(train, config.batch_tokens, config.batch, recipe.seed, self._drawn)
         self.weights = _balanced(train, len(self.labels)) if config.class_weights and reader.kind == "one" else None
 
     def model(self) -> Any:
         body = MODELS[self.recipe.network_name](self.recipe.network(len(self.source), len(self.source)))
         return HEADS["classification"](body, self.recipe.head, max(1, len(self.labels)))
+
+    def _drawn(self, rows: Sequence[Row], draws: np.random.Generator | None) -> Batch:
+        """A training batch, with subword sampling if it is asked for."""
+        if self.splitter is not None and draws is not None:
+            texts = [part for row in rows for part in (row.tokens[: row.second], row.tokens[row.second :])]
+            parts = self.splitter(texts, self.reader.longest, draws.bit_generator)
+            both = zip(rows, parts[::2], parts[1::2], strict=True)
+            split = [Row(np.concatenate((a, b)), len(a), row.target) for row, a, b in both]
+            short = (new.tokens.size <= self.reader.longest for new in split)
+            rows = [new if fits else row for new, fits, row in zip(split, short, rows, strict=True)]
+        return self.reader.collate(rows)
 
     def loss(self, model: Classifier, batch: Batch) -> Loss:
         logits = model(batch.tokens, batch.lengths, batch.segments)

@@ -1,9 +1,14 @@
-"""Translation scores by sacreBLEU: one function for validation, `evaluate` and the model card."""
+"""Scores of written text, by sacreBLEU and rouge-score: one function for validation, `evaluate` and the model card."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result, _bootstrap_resample
@@ -12,12 +17,15 @@ from regard.config import ScoreConfig
 from regard.errors import UserError
 
 RESAMPLES = 1000
-METRICS = ("BLEU", "chrF++", "TER")
+Values = NDArray[np.float64]
+# By task, in the order of a report; and what a log calls them.
+METRICS = {"translation": ("BLEU", "chrF++", "TER"), "summarisation": ("ROUGE-1", "ROUGE-2", "ROUGE-L")}
+KEYS = {"BLEU": "bleu", "chrF++": "chrf", "ROUGE-1": "rouge_1", "ROUGE-2": "rouge_2", "ROUGE-L": "rouge_l"}
 
 
 @dataclass(frozen=True)
 class Score:
-    """A metric's value, half the width of its 95 % interval (None unless asked for), and sacreBLEU's signature."""
+    """A metric's value, half the width of its 95 % interval (None unless asked for), and how it was made."""
 
     name: str
     value: float
@@ -58,6 +66,11 @@ def score(
     found = {}
     known = metrics(config)
     for name in names:
+        if name.startswith("ROUGE"):
+            values = rouge(name, outputs, references)
+            interval = _spread(_resampled(values)) if intervals else None
+            found[name] = Score(name, float(values.mean()), interval, _rouge_signature())
+            continue
         metric = known[name]
         result = metric.corpus_score(list(outputs), [list(references)])
         interval = _interval(metric, outputs, references) if intervals else None
@@ -69,9 +82,39 @@ def _interval(metric: Metric, outputs: Sequence[str], references: Sequence[str])
     """Half of the 95 % interval over sacreBLEU's resamples. (Its own estimate fails when one resample scores 0.)"""
     statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
     _, scores = _bootstrap_resample(statistics, metric, RESAMPLES)
-    values = sorted(float(resampled.score) for resampled in scores)
+    return _spread(np.array([float(resampled.score) for resampled in scores]))
+
+
+def _spread(values: Values) -> float:
+    """Half of the interval that holds 95 % of the values."""
+    values = np.sort(values)
     tail = len(values) // 40
-    return (values[len(values) - tail - 1] - values[tail]) / 2
+    return float(values[len(values) - tail - 1] - values[tail]) / 2
+
+
+def rouge(name: str, outputs: Sequence[str], references: Sequence[str]) -> Values:
+    """The F-measure of each output (0 to 100), by Google's rouge-score, with stemming."""
+    scorer = _rouge_scorer(name)
+    key = name.lower().replace("-", "")[:5] + name[-1]
+    found = [scorer.score(r, o)[key].fmeasure for r, o in zip(references, outputs, strict=True)]
+    return 100 * np.array(found)
+
+
+def _rouge_scorer(name: str) -> Any:
+    if find_spec("rouge_score") is None:
+        raise UserError("scores of summaries need rouge-score: pip install 'regard[summaries]'")
+    return import_module("rouge_score.rouge_scorer").RougeScorer([f"rouge{name[-1]}"], use_stemmer=True)
+
+
+def _rouge_signature() -> str:
+    return f"nrefs:1|measure:f|stem:yes|version:rouge-score-{version('rouge-score')}"
+
+
+def _resampled(values: Values) -> Values:
+    """The means of so many draws with replacement; the same ones every time."""
+    draws = np.random.default_rng(12345).integers(0, len(values), (RESAMPLES, len(values)))
+    means: Values = values[draws].mean(1)
+    return means
 
 
 @dataclass(frozen=True)
@@ -96,11 +139,17 @@ class Comparison:
 
 
 def compare(
-    ours: Sequence[str], theirs: Sequence[str], references: Sequence[str], config: ScoreConfig
+    ours: Sequence[str],
+    theirs: Sequence[str],
+    references: Sequence[str],
+    config: ScoreConfig,
+    task: str = "translation",
 ) -> list[Comparison]:
-    """The paired bootstrap test on BLEU, chrF++ and TER (of which less is better)."""
+    """The paired bootstrap test on the task's metrics (of TER less is better)."""
     if not len(ours) == len(theirs) == len(references):
         raise UserError(f"{len(ours)} and {len(theirs)} outputs cannot be compared on {len(references)} references")
+    if task == "summarisation":
+        return [_compare_rouge(name, ours, theirs, references) for name in METRICS[task]]
     known = metrics(config)
     test = PairedTest(
         [("theirs", list(theirs)), ("ours", list(ours))],
@@ -121,3 +170,12 @@ def compare(
         p_value = 1.0 if system.p_value is None else float(system.p_value)
         found.append(Comparison(label, system.score, baseline.score, p_value, str(signatures[name])))
     return found
+
+
+def _compare_rouge(name: str, ours: Sequence[str], theirs: Sequence[str], references: Sequence[str]) -> Comparison:
+    """As sacreBLEU tests: how often a resampled difference is as far from the mean one as that is from none."""
+    mine, other = (rouge(name, outputs, references) for outputs in (ours, theirs))
+    gap = float((mine - other).mean())
+    far = np.abs(_resampled(mine - other) - gap) >= abs(gap)
+    p_value = (int(far.sum()) + 1) / (RESAMPLES + 1)
+    return Comparison(name, float(mine.mean()), float(other.mean()), p_value, _rouge_signature())

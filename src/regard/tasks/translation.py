@@ -1,4 +1,4 @@
-"""The translation task: from pairs of sentences to batches, loss and scores."""
+"""Translation and summarisation: from pairs of texts to batches, loss and scores."""
 
 # Shapes: B batch, T target length, S source length, D width.
 
@@ -17,9 +17,9 @@ from regard.data.cache import TokenCache
 from regard.decode import DecodeOptions
 from regard.decode.engine import Torch
 from regard.decode.translator import Translator
-from regard.models import Transformer
+from regard.models import MODELS, Pair
 from regard.nn.loss import smoothed_loss
-from regard.tasks.scores import METRICS, score
+from regard.tasks.scores import KEYS, METRICS, score
 from regard.tasks.task import Evaluation, Loss
 from regard.text import BOS, EOS, PAD, Splitter, Tokenizer
 
@@ -135,40 +135,43 @@ class TranslationTask:
         self.batches = TranslationBatches(cache, recipe.train.batch_tokens, recipe.seed, splitters)
         self.cache = cache
 
-    def model(self) -> Transformer:
-        return Transformer(self.recipe.network(len(self.source), len(self.target)))
+    def model(self) -> Pair:
+        network: Pair = MODELS[self.recipe.network_name](self.recipe.network(len(self.source), len(self.target)))
+        return network
 
-    def loss(self, model: Transformer, batch: Batch) -> Loss:
+    def loss(self, model: Pair, batch: Batch) -> Loss:
         return self._loss(model, batch, self.recipe.train.label_smoothing)
 
-    def _loss(self, model: Transformer, batch: Batch, smoothing: float) -> Loss:
+    def _loss(self, model: Pair, batch: Batch, smoothing: float) -> Loss:
         states = model(batch.source, batch.lengths, batch.target_in)  # B T D
         real = batch.target_out != PAD
         total, nll = smoothed_loss(states[real], model.output, None, batch.target_out[real], smoothing)
         return Loss(total, batch.count, {"nll": nll})
 
-    def evaluate(self, model: Transformer) -> Evaluation:
-        """The dev set's loss per token (not smoothed), and BLEU and chrF++ of its decoded part."""
+    def evaluate(self, model: Pair) -> Evaluation:
+        """The dev set's loss per token (not smoothed), and the quick scores of its decoded part."""
         pairs = [self.dev[i] for i in spread(len(self.dev), self.recipe.train.validation_pairs)]
         outputs = self.translator([model]).translate([source for source, _ in pairs])
-        found = score(outputs, [target for _, target in pairs], self.recipe.score)
-        scores = {"loss": self.dev_loss(model), "bleu": found["BLEU"].value, "chrf": found["chrF++"].value}
+        names = [name for name in METRICS[self.recipe.task] if name in KEYS]
+        found = score(outputs, [target for _, target in pairs], self.recipe.score, names=names)
+        scores = {"loss": self.dev_loss(model)} | {KEYS[name]: value.value for name, value in found.items()}
         shown = spread(len(pairs), self.recipe.train.samples)
         samples = [{"source": pairs[i][0], "reference": pairs[i][1], "output": outputs[i]} for i in shown]
         return Evaluation(scores, samples)
 
-    def scores(self, model: Transformer) -> dict[str, Any]:
+    def scores(self, model: Pair) -> dict[str, Any]:
         found: dict[str, Any] = {}
         translator = self.translator([model])
         for name, pairs in (("dev", self.dev), ("test", self.test)):
             if pairs:
                 outputs = translator.translate([s for s, _ in pairs])
-                scores = score(outputs, [t for _, t in pairs], self.recipe.score, names=METRICS, intervals=True)
+                names = METRICS[self.recipe.task]
+                scores = score(outputs, [t for _, t in pairs], self.recipe.score, names=names, intervals=True)
                 found[name] = {metric: s.to_dict() for metric, s in scores.items()}
         return found
 
     @torch.inference_mode()
-    def dev_loss(self, model: Transformer) -> float:
+    def dev_loss(self, model: Pair) -> float:
         device = next(model.parameters()).device
         total, count = 0.0, 0
         for batch in self._dev_batches():
@@ -180,6 +183,8 @@ class TranslationTask:
         sources = self.source.encode_batch([source for source, _ in self.dev])
         targets = self.target.encode_batch([target for _, target in self.dev])
         limit = self.recipe.data.max_length
+        if self.recipe.task == "summarisation":
+            sources = [tokens[:limit] for tokens in sources]
         pairs = [
             (np.array(s), np.array(t)) for s, t in zip(sources, targets, strict=True) if max(len(s), len(t)) <= limit
         ]
@@ -188,9 +193,10 @@ class TranslationTask:
         for start in range(0, len(pairs), size):
             yield Batch.of(pairs[start : start + size])
 
-    def translator(self, models: Sequence[Transformer], options: DecodeOptions | None = None) -> Translator:
+    def translator(self, models: Sequence[Pair], options: DecodeOptions | None = None) -> Translator:
         engine, options = Torch(models), options or self.recipe.decode
-        return Translator(engine, self.source, self.target, options, self.recipe.data.max_length)
+        cut = self.recipe.task == "summarisation"
+        return Translator(engine, self.source, self.target, options, self.recipe.data.max_length, cut=cut)
 
 
 def spread(count: int, wanted: int) -> list[int]:

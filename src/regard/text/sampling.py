@@ -28,7 +28,7 @@ class Splitter:
             self.parts[whole] = left, right
         self.bound = np.uint64(min(int(chance * 2**64), 2**64 - 1))
 
-    def __call__(self, sequences: Sequence[Tokens], longest: int, random: np.random.PCG64) -> list[Tokens]:
+    def __call__(self, sequences: Sequence[Tokens], longest: int, random: np.random.BitGenerator) -> list[Tokens]:
         """The sequences with some tokens split; one that would grow above `longest` stays as it is."""
         flat = np.concatenate(sequences).astype(np.int64)
         owner = np.repeat(np.arange(len(sequences)), [len(s) for s in sequences])

@@ -175,10 +175,14 @@ class Tokenizer:
         except TypeError as error:
             raise _refused([text], error) from None
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The same ids as `encode` for each text, on all cores."""
+    def encode_batch(self, texts: Sequence[str], going_on: Sequence[bool] | None = None) -> list[list[int]]:
+        """The same ids as `encode` for each text, on all cores. going_on: which texts go on from the one before."""
+        opened = [
+            text if goes_on else self._opened(text)
+            for text, goes_on in zip(texts, going_on or [False] * len(texts), strict=True)
+        ]
         try:
-            done = self._inner.encode_batch_fast([self._opened(text) for text in texts], add_special_tokens=False)
+            done = self._inner.encode_batch_fast(opened, add_special_tokens=False)
         except TypeError as error:
             raise _refused(texts, error) from None
         return [encoding.ids for encoding in done]
@@ -197,8 +201,12 @@ class Tokenizer:
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids, and the characters of the text that each stands for."""
         found = self._inner.encode(self._opened(text), add_special_tokens=False)
-        shift = len(self._opened(""))
-        return found.ids, [(max(0, a - shift), max(0, b - shift)) for a, b in found.offsets]
+        return found.ids, [(max(0, a - self.opening), max(0, b - self.opening)) for a, b in found.offsets]
+
+    @property
+    def opening(self) -> int:
+        """How many spaces `encode` puts before a text."""
+        return len(self._opened(""))
 
     def _opened(self, text: str) -> str:
         return text if self.kind == IMPORTED else _opened(text)
@@ -219,6 +227,27 @@ class Tokenizer:
         silent = self.specials.ids
         kept = [int(i) for i in ids if int(i) not in silent]
         return self._inner.decode(kept, skip_special_tokens=False).removeprefix(" ")
+
+    def piece(self, number: int) -> bytes:
+        """What this id adds to a text, which may end inside a character; a special id adds nothing."""
+        return self._pieces.get(number, b"")
+
+    @cached_property
+    def _pieces(self) -> dict[int, bytes]:
+        vocabulary = self._inner.get_vocab(with_added_tokens=True)
+        state = json.loads(self._inner.to_str())
+        if self.kind == IMPORTED:
+            byte_level, look = (state["decoder"] or {}).get("type") == "ByteLevel", _surface_of(state)
+        else:
+            byte_level, look = KINDS[self.kind].byte_level, str
+        plain = {entry["id"] for entry in state["added_tokens"]} if byte_level else set()
+
+        def made(token: str, number: int) -> bytes:
+            if not byte_level or number in plain:
+                return (token if number in plain else look(token)).encode()
+            return bytes(_BYTE_OF[character] for character in token)
+
+        return {i: made(token, i) for token, i in vocabulary.items() if i not in self.specials.ids}
 
     def token(self, number: int) -> str:
         """What the vocabulary calls this id."""

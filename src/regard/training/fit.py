@@ -311,6 +311,8 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 def take_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
     """A body's weights from a model with another head; a head that fits is taken too, any other begins anew."""
     own = dict(model.named_parameters())
+    if any(name.startswith("body.") for name in own) and not any(name.startswith("body.") for name in weights):
+        weights = {f"body.{name}": weight for name, weight in weights.items()}  # a model that needs no head
     fitting = {name for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
     missing = sorted(name for name in own if name not in fitting and (name in weights or name.startswith("body.")))
     if missing or not fitting:

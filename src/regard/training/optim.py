@@ -58,6 +58,9 @@ class Optimizer:
             [groups[key] for key in sorted(groups)], lr=config.peak, betas=config.betas, eps=config.eps, fused=True
         )
         self.parts.append((config.peak, adam))
+        self.last: Any = getattr(model, "out", None)
+        if config.max_norm and self.last is None:
+            raise UserError("train.max_norm is for models with a layer of classes; this one has none")
 
     def step(self, step: int) -> float:
         """One update at the schedule's rate; gives the learning rate back."""
@@ -66,6 +69,8 @@ class Optimizer:
             for group in part.param_groups:
                 group["lr"] = peak * factor * group.get("share", 1.0)
             part.step()
+        if self.config.max_norm:
+            self.last.weight.data.renorm_(2, 0, self.config.max_norm)  # a row is the weights of one class
         return self.config.peak * factor
 
     def state(self) -> dict[str, Tensor]:

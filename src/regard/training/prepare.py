@@ -17,6 +17,7 @@ from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
 from regard.tasks.classification import prepare as prepare_classification
+from regard.tasks.language import prepare as prepare_language
 from regard.tasks.masked import prepare as prepare_masked
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
@@ -199,7 +200,13 @@ def _cache(
             return cache
     tell({"event": "prepare", "text": "tokenising the training pairs"})
     cache = TokenCache.build(
-        folder, _training(corpus, threshold, report), source, target, max_length=longest, facts=facts
+        folder,
+        _training(corpus, threshold, report),
+        source,
+        target,
+        max_length=longest,
+        cut=recipe.task == "summarisation",
+        facts=facts,
     )
     if not len(cache):
         raise UserError(f"no training pair is left: {report}, {cache.meta['dropped']} longer than {longest} tokens")
@@ -211,6 +218,8 @@ def _cache(
 
 PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "translation": prepare_translation,
+    "summarisation": prepare_translation,
     "masked": prepare_masked,
     "classification": prepare_classification,
+    "language": prepare_language,
 }

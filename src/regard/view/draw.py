@@ -157,7 +157,10 @@ class Drawing:
     def _vectors(self) -> Vectors:
         found = [v for v in self.look.vectors if (v.kind, v.layer) == (self.of, self.where)]
         if not found:
-            raise UserError("there are no queries, keys and values in this look: it is over words, or of a bare trace")
+            raise UserError(
+                "there are no queries, keys and values in this look: it is over words, or of a bare trace, "
+                "or the attention is not a scaled dot product"
+            )
         return found[0]
 
     def _norm(self) -> Norm:

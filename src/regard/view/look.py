@@ -183,7 +183,7 @@ def look(model: "Model", text: str, target: str | None = None) -> Look:
             "read": Axis.of([words.START, *bundle.target.surface(written)]),
         },
         {kind: _stacked(trace, kind) for kind in KINDS if trace.layers(kind)},
-        tuple(Vectors.of(r) for r in trace.records),
+        tuple(Vectors.of(r) for r in trace.records if r.q is not None),
         tuple(norms),
         positions(bundle.model, max(len(source), len(written)) + 1),
         next_words(logits, written, bundle.target, search),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.models import Transformer
+from regard.models import Pair, TransformerConfig
 from regard.nn.position import sinusoids
 from regard.view.pack import pack_floats
 
@@ -36,16 +36,16 @@ class Positions:
         return {"kind": self.kind, "table": None if self.table is None else pack_floats(self.table)}
 
 
-def positions(model: Transformer, length: int = LEAST) -> Positions:
-    """The model's own table, for at least `LEAST` positions if it has as many."""
+def positions(model: Pair, length: int = LEAST) -> Positions | None:
+    """The model's own table, for at least `LEAST` positions if it has as many; None where order needs no vectors."""
     config = model.config
     count = min(MOST, max(LEAST, length))
+    learned = dict(model.named_parameters()).get("positions.source.table")
+    if learned is not None:
+        return Positions("learned", learned[:count].detach().float().cpu().numpy())
+    if not isinstance(config, TransformerConfig):
+        return None
     if config.positions == "none":
         return Positions("none", None)
-    if config.positions == "learned":
-        learned = model.positions["source"].get_parameter("table")
-        table = learned[:count].detach().float().cpu()
-    else:
-        width = config.d_model if config.positions == "sinusoidal" else config.d_model // config.heads
-        table = sinusoids(count, width)
-    return Positions(config.positions, table.numpy())
+    width = config.d_model if config.positions == "sinusoidal" else config.d_model // config.heads
+    return Positions(config.positions, sinusoids(count, width).numpy())

@@ -6,14 +6,14 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.nn.attention import Kernel, Mask, MultiHead
+from regard.nn.attention import Kernel, Mask
 
 if TYPE_CHECKING:
     from regard.view.look import Look
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One call of one kernel. What may be None is there when recorded with full=True."""
+    """One call of one kernel. What may be None is there when recorded with full=True, of a scaled dot product."""
 
     name: str  # of the attention in its model: decoder.2.cross
     kind: str  # encoder, decoder or cross; "attention" where the name says none of these
@@ -40,6 +40,7 @@ class Trace:
     """What was recorded, in the order of the calls."""
 
     records: list[Record] = field(default_factory=list)
+    _before: int = 0  # records from before the pass of the whole model that is under way
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -76,6 +77,22 @@ class Trace:
             )
         return found[0]
 
+    def _begin(self, *_: Any) -> None:
+        self._before = len(self.records)
+
+    def _end(self, *_: Any) -> None:
+        """A decoder that looks once a word, all in one pass, has looked once: its words' records are joined."""
+        calls: dict[str, list[Record]] = {}
+        for made in self.records[self._before :]:
+            calls.setdefault(made.name, []).append(made)
+        self.records[self._before :] = [_joined(one) for one in calls.values()]
+
+
+def _joined(calls: list[Record]) -> Record:
+    if len(calls) == 1:
+        return calls[0]
+    return replace(calls[0], weights=torch.cat([call.weights for call in calls], 2))
+
 
 @contextmanager
 def record(model: nn.Module, *, full: bool = False) -> Iterator[Trace]:
@@ -85,14 +102,14 @@ def record(model: nn.Module, *, full: bool = False) -> Iterator[Trace]:
     in evaluation mode: with dropout there would be no one set of weights to speak of.
     """
     trace = Trace()
-    attentions = [(name, m) for name, m in model.named_modules() if isinstance(m, MultiHead)]
-    if not attentions:
+    kernels = kernels_of(model)
+    if not kernels:
         raise UserError(f"{type(model).__name__} has no attention that can be recorded")
     _refuse_training(model)
     handles = [
-        attention.kernel.register_forward_hook(_Hook(trace, name, full), with_kwargs=True)
-        for name, attention in attentions
+        kernel.register_forward_hook(_Hook(trace, name, full), with_kwargs=True) for name, kernel in kernels.items()
     ]
+    handles += [model.register_forward_pre_hook(trace._begin), model.register_forward_hook(trace._end)]
     try:
         yield trace
     finally:
@@ -112,9 +129,19 @@ class _Hook:
         _refuse_training(kernel)
         given = inspect.signature(kernel.forward).bind(*args, **kwargs).arguments
         q, k, v, mask = (given[name] for name in ("q", "k", "v", "mask"))
-        kept = {"q": q, "k": k, "v": v, "scores": q @ k.transpose(-2, -1), "heads": output} if self.full else {}
+        kept = (
+            {"q": q, "k": k, "v": v, "scores": q @ k.transpose(-2, -1), "heads": output}
+            if self.full and kernel.scaled
+            else {}
+        )
         more = {name: tensor.detach() for name, tensor in kept.items()}
         self.trace.records.append(Record(self.name, self.kind, self.layer, kernel.weights(q, k, mask), mask, **more))
+
+
+def kernels_of(model: nn.Module) -> dict[str, Kernel]:
+    """Whatever in a model offers its weights, by the name of the attention around it."""
+    found = {name: module for name, module in model.named_modules() if isinstance(module, Kernel)}
+    return {name.removesuffix("kernel").rstrip("."): kernel for name, kernel in found.items()}
 
 
 def place(name: str) -> tuple[str, int]:

@@ -199,6 +199,8 @@ def roles(model: Model, sentences: Iterable[Sentence] | None = None, size: int =
         before, _ = pad([[BOS, *ids] for ids in targets], device)
         with record(bundle.model) as trace:
             bundle.model(tokens, lengths, before)
+        if not trace.layers("encoder"):
+            raise UserError("roles are those of heads that look from word to word of the input; this model has none")
         weights = {place: trace.weights(*place).cpu().numpy() for place in _layers(trace, kinds)}  # B H T S
         places |= dict.fromkeys((*place, head) for place, w in weights.items() for head in range(w.shape[1]))
         for row, sentence in enumerate(batch):

@@ -16,6 +16,7 @@ class Kernel(nn.Module, ABC):
     """From q, k, v and a mask to the mixed values. `can` says what it is able to do."""
 
     can: ClassVar[frozenset[str]]  # of: causal, cross, cache, dropout
+    scaled: ClassVar[bool] = True  # its weights are softmax(q k^T / sqrt(d_k)), so that they can be shown step by step
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()

@@ -93,6 +93,7 @@ export function inside(root, view, onView) {
       if (data?.roles && data.languages.join() === found.languages.join()) found.roles = data.roles;
       data = found;
       state = kept(shared(data), state);
+      list.set(current); // before there was a sentence they were hidden, and could not be scrolled to
       draw();
     } catch (error) {
       if (error.name === "AbortError") return;

@@ -1,0 +1,40 @@
+"""Subject lines for e-mails (AESLC) with recipes/aeslc.toml, beside each e-mail's first sentence: ROUGE on dev."""
+
+import json
+import re
+from typing import Any
+
+from benchmarks.runs import data_files, facts, trained
+from regard.api import Model
+from regard.data.formats import read_lines
+from regard.data.sets import resolve
+from regard.tasks.scores import METRICS, ScoreConfig, score
+
+ROUGE = METRICS["summarisation"]
+
+
+def run() -> dict[str, Any]:
+    rows = [json.loads(line) for line in read_lines(resolve("aeslc/dev.jsonl.gz"))]
+    documents, references = ([row[key] for row in rows] for key in ("document", "summary"))
+    baseline = score([_first_sentence(text) for text in documents], references, ScoreConfig(), names=ROUGE)
+    bundle, seconds = trained("aeslc", None, "aeslc.toml")
+    outputs = Model([bundle]).translate(documents)
+    found = score(outputs, references, ScoreConfig(), names=ROUGE, intervals=True)
+    shown = range(0, len(rows), len(rows) // 12)
+    samples = [{"e-mail": documents[i][:120], "subject": references[i], "ours": outputs[i]} for i in shown]
+    return {
+        "about": "Subject lines for e-mails, trained from first weights; the baseline is an e-mail's first sentence.",
+        "rouge_l": round(found["ROUGE-L"].value, 2),
+        "baseline_rouge_l": round(baseline["ROUGE-L"].value, 2),
+        **{f"{name.lower().replace('-', '_')}": round(found[name].value, 2) for name in ROUGE[:2]},
+        **{f"baseline_{name.lower().replace('-', '_')}": round(baseline[name].value, 2) for name in ROUGE[:2]},
+        "interval": found["ROUGE-L"].interval,
+        "signature": found["ROUGE-L"].signature,
+        **facts(bundle, seconds),
+        "data": data_files(bundle),
+        "tables": {"Twelve e-mails": samples},
+    }
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s+|\n", text.strip())[0]

@@ -1,0 +1,114 @@
+"""SentencePiece models, as OPUS-MT brings them, read into the `tokenizers` library: no code of theirs is needed."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from regard.errors import UserError
+
+SPACE = "▁"
+NORMAL, UNKNOWN, CONTROL, USER, BYTE = 1, 2, 3, 4, 6  # kinds of piece
+UNIGRAM = 1
+FOREIGN = -10_000.0  # the score of a token that is the other language's: taken only where there is nothing else
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What a .spm file holds: its pieces with their scores, and how a text is made ready for them."""
+
+    scores: dict[str, float]
+    charsmap: bytes
+    add_prefix: bool
+    remove_extra_spaces: bool
+
+
+def read(path: Path) -> Pieces:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        return _pieces(data, path)
+    except (IndexError, struct.error, UnicodeDecodeError, TypeError):
+        raise UserError(f"{path} is damaged, or not a SentencePiece model") from None
+
+
+def _pieces(data: bytes, path: Path) -> Pieces:
+    scores: dict[str, float] = {}
+    charsmap, prefix, spaces = b"", True, True
+    for field, value in _fields(data):
+        if field == 1 and isinstance(value, bytes):  # a piece
+            parts = dict(_fields(value))
+            if parts.get(3, NORMAL) in (NORMAL, USER):
+                scores[_text(parts[1])] = struct.unpack("<f", _bytes(parts[2]))[0]
+        elif field == 2 and isinstance(value, bytes):  # how it was trained
+            if dict(_fields(value)).get(3, UNIGRAM) != UNIGRAM:
+                raise UserError(f"{path} is not a unigram model; only those are read")
+        elif field == 3 and isinstance(value, bytes):  # how texts are normalised
+            parts = dict(_fields(value))
+            charsmap = _bytes(parts.get(2, b""))
+            prefix, spaces = bool(parts.get(3, 1)), bool(parts.get(4, 1))
+    if not scores:
+        raise UserError(f"{path} is damaged, or not a SentencePiece model")
+    return Pieces(scores, charsmap, prefix, spaces)
+
+
+def tokenizer(pieces: Pieces, vocabulary: dict[str, int], unknown: str) -> Tokenizer:
+    """One with the ids of `vocabulary`, in which the pieces of two languages may be together."""
+    names = sorted(vocabulary, key=vocabulary.__getitem__)
+    if [vocabulary[name] for name in names] != list(range(len(names))):
+        raise UserError("the vocabulary's ids are not 0, 1, 2, ...")
+    scored = [(name, pieces.scores.get(name, FOREIGN)) for name in names]
+    inner = Tokenizer(models.Unigram(scored, unk_id=vocabulary[unknown]))
+    steps: list[normalizers.Normalizer] = []
+    if pieces.charsmap:
+        steps.append(normalizers.Precompiled(pieces.charsmap))
+    if pieces.remove_extra_spaces:
+        steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    if steps:
+        inner.normalizer = normalizers.Sequence(steps)
+    scheme = "always" if pieces.add_prefix else "never"
+    inner.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, prepend_scheme=scheme, split=True)
+    inner.decoder = decoders.Metaspace(SPACE, prepend_scheme=scheme)
+    return inner
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protocol buffer: numbers, and bytes for all that is longer."""
+    at = 0
+    while at < len(data):
+        key, at = _number(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _number(data, at)
+            yield key >> 3, value
+            continue
+        size, at = _number(data, at) if kind == 2 else ({1: 8, 5: 4}[kind] if kind in (1, 5) else len(data) + 1, at)
+        if at + size > len(data):
+            raise IndexError
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _text(value: int | bytes) -> str:
+    return _bytes(value).decode()
