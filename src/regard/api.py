@@ -16,7 +16,7 @@ from regard.decode.writer import Generation, Writer
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
-from regard.predict import Filler, Prediction, Predictor
+from regard.predict import PREDICTORS
 from regard.tasks.task import Pairs
 from regard.training import session
 from regard.training.fit import Callback
@@ -28,7 +28,7 @@ PathLike = str | os.PathLike[str]
 
 
 class Model:
-    """A trained model: it translates, predicts, or writes. Several translators with the same tokenizers are an ensemble."""
+    """A trained model: it translates, predicts, or writes. Translators with the same tokenizers can be an ensemble."""
 
     def __init__(self, bundles: Sequence[Bundle], engine: Engine | None = None) -> None:
         first = bundles[0]
@@ -38,16 +38,13 @@ class Model:
             self.translator = self._translator(engine)
         elif len(bundles) > 1:
             raise UserError(f"an ensemble translates; {first.path} is a model for {first.task}")
-        elif first.task == "classification":
-            self.predictor = Predictor(first)
-        elif first.task == "masked":
-            self.filler = Filler(first)
+        elif first.task in PREDICTORS:
+            self.predictor = PREDICTORS[first.task](first)
         elif first.task == "language":
             self.writer = Writer([first.model], first.target, first.decode)
 
     def __getattr__(self, name: str) -> NoReturn:
-        verbs = {"translator": "translate", "predictor": "predict", "filler": "fill in", "writer": "generate"}
-        does = verbs.get(name)
+        does = {"translator": "translate", "predictor": "predict", "writer": "generate"}.get(name)
         if does is None:
             raise AttributeError(f"a model has no attribute {name!r}")
         raise UserError(f"{self.bundle.path} is a model for {self.bundle.task}: it does not {does}")
@@ -82,13 +79,14 @@ class Model:
             return self.translator.translate([texts], self.options(**options))[0]
         return self.translator.translate(list(texts), self.options(**options))
 
-    def predict(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
-        """Labels with probabilities, or a number, for each text or pair of texts."""
-        return self.predictor(texts)
+    def predict(self, texts: Sequence[Any]) -> list[Any]:
+        """What the model says of each text, with probabilities, as its task has it.
 
-    def fill(self, texts: Sequence[str], top: int = 10) -> list[list[Prediction]]:
-        """Of a model of masked words: the likeliest words for each <mask> of each text."""
-        return self.filler(texts, top)
+        Classification: a text or a pair of texts gives a `Prediction`. Tagging: a sentence (with spaces between the
+        words) or a list of words gives a `Tagged`. Answering: {"context": ..., "question": ...} gives an `Answered`.
+        Masked words: a text with <mask> in it gives a `Filled`.
+        """
+        return list(self.predictor(texts))
 
     def generate(self, prompt: str = "", **options: Any) -> str:
         """What a language model writes after a prompt, without the prompt.

@@ -55,7 +55,7 @@ def _use(facts: dict[str, Any]) -> tuple[str, str]:
     if facts["task"] == "summarisation":
         return "Summarisation", 'translate(["a text"])'
     if facts["task"] == "masked":
-        return "Masked words", 'fill(["a <mask> of text"])'
+        return "Masked words", 'predict(["a <mask> of text"])'
     if facts["task"] == "language":
         return "Language model", 'generate("How a text begins")'
     labels = facts.get("labels", [])

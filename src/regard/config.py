@@ -32,6 +32,10 @@ class DataConfig(Section):
     max_length: int = Field(
         256, ge=1, description="most tokens of a row of text; pairs with a longer side are left out and counted"
     )
+    stride: int = Field(
+        64, ge=0, description="tokens that two windows of a long text share; half a window at most (tagging, answering)"
+    )
+    max_answer: int = Field(30, ge=1, description="longest answer that is looked for, in tokens (answering)")
     max_chars: int = Field(5000, ge=1, description="pairs with a longer side, in characters, are left out and counted")
     skip_bad: bool = Field(False, description="leave out and count lines that are not UTF-8, in place of an error")
     keys: tuple[str, str] = Field(("source", "target"), description="the two keys of JSON lines")
@@ -161,6 +165,8 @@ TASKS: dict[str, tuple[str, ...]] = {
     "masked": ("loss", "accuracy"),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
     "language": ("loss",),
+    "tagging": ("f1", "precision", "recall", "accuracy", "loss"),
+    "answering": ("f1", "exact", "loss"),
 }
 
 WRITING = ("translation", "summarisation")  # from one text to another; a summary's source is cut, not left out

@@ -1,19 +1,25 @@
-"""Labels with probabilities from a trained classifier, and hidden words from a model that guesses them."""
+"""What trained models that read say of texts: labels, names, answers, each with probabilities."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.nn import functional as F
 
 from regard.bundle import Bundle
+from regard.data.columns import Sentence, read_sentences, spans
+from regard.data.formats import read_lines
 from regard.data.running import RunningText, read_paragraphs
-from regard.data.tables import Example
+from regard.data.squad import Question, parse_question, read_questions
+from regard.data.tables import KINDS, Example, read_examples
 from regard.errors import UserError
-from regard.tasks.classification import Reader
+from regard.tasks import answering, classification, tagging
 from regard.tasks.masked import Texts, measure
+
+Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -23,26 +29,131 @@ class Prediction:
     labels: dict[str, float]
     number: float | None = None
     chosen: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
+        text = {"text": self.texts[0] if len(self.texts) == 1 else list(self.texts)}
         if self.number is not None:
-            return {"number": self.number}
-        return {"labels": list(self.chosen), "probabilities": {n: round(p, 5) for n, p in self.labels.items()}}
+            return text | {"number": self.number}
+        return text | {"labels": list(self.chosen), "probabilities": {n: round(p, 5) for n, p in self.labels.items()}}
 
-    def told(self, top: int) -> list[str]:
-        """For a line of a table."""
+    def table(self, top: int) -> str:
+        """A line: the likeliest labels, and the text."""
         if self.number is not None:
-            return [f"{self.number:.4f}"]
-        return [f"{name} {probability:.3f}" for name, probability in list(self.labels.items())[:top]]
+            return "\t".join([f"{self.number:.4f}", *self.texts])
+        return "\t".join([*(f"{name} {p:.3f}" for name, p in list(self.labels.items())[:top]), *self.texts])
 
 
-class Predictor:
+@dataclass(frozen=True)
+class Filled:
+    """A text, and for each of its masks the likeliest words with their probabilities."""
+
+    text: str
+    masks: tuple[dict[str, float], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "masks": [{word: round(p, 5) for word, p in mask.items()} for mask in self.masks]}
+
+    def table(self, top: int) -> str:
+        """A line for each mask: the likeliest words, and the text."""
+        rows = ([f"{word} {p:.3f}" for word, p in list(mask.items())[:top]] for mask in self.masks)
+        return "\n".join("\t".join([*row, self.text]) for row in rows)
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A span of words with its type; its probability is that of all its labels together."""
+
+    type: str
+    text: str
+    words: tuple[int, int]  # the first, and the one after the last
+    probability: float
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """The words of a sentence, a BIO label with its probability for each, and the spans that these make."""
+
+    words: tuple[str, ...]
+    labels: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+    @property
+    def entities(self) -> list[Entity]:
+        return [
+            Entity(kind, " ".join(self.words[a:b]), (a, b), prod(self.probabilities[a:b]))
+            for kind, a, b in spans(self.labels)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        rounded = [round(p, 5) for p in self.probabilities]
+        entities = [
+            {"type": e.type, "text": e.text, "words": list(e.words), "probability": round(e.probability, 5)}
+            for e in self.entities
+        ]
+        return {"words": self.words, "labels": self.labels, "probabilities": rounded, "entities": entities}
+
+    def table(self, top: int) -> str:
+        """CoNLL columns: word, probability, label."""
+        rows = zip(self.words, self.probabilities, self.labels, strict=True)
+        return "".join(f"{word}\t{p:.3f}\t{label}\n" for word, p, label in rows)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question's answer as it stands in the context (characters start to end); "" if there is none."""
+
+    question: str
+    answer: str
+    probability: float
+    start: int
+    end: int
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {"question": self.question, "answer": self.answer, "probability": round(self.probability, 5)}
+        return told | ({"start": self.start, "end": self.end} if self.answer else {})
+
+    def table(self, top: int) -> str:
+        """A line: answer, probability, its characters, question."""
+        return f"{self.answer}\t{self.probability:.3f}\t{self.start}-{self.end}\t{self.question}"
+
+
+class Predictor(Protocol):
+    """What every task that reads can do with a trained model; the inputs are of the task's own kind."""
+
+    def __call__(self, texts: Sequence[Any], /) -> Sequence[Any]: ...
+
+    def lines(self, lines: Iterable[str]) -> list[Any]:
+        """Inputs from lines of text, such as standard input's."""
+
+    def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
+        """Inputs from a file of the task's kind, without labels."""
+
+    def examples(self, paths: Sequence[str], warn: Warn) -> Sequence[Any]:
+        """What can be scored on."""
+
+    def evaluate(self, examples: Sequence[Any]) -> dict[str, Any]:
+        """The task's scores; a table by types is under "types"."""
+
+
+class ClassPredictor:
     """A trained classifier: texts (or pairs of them) in, predictions out."""
 
     def __init__(self, bundle: Bundle) -> None:
-        kind = bundle.training.get("recipe", {}).get("data", {}).get("labels", "one")
-        self.bundle = bundle
-        self.reader = Reader(bundle.source, bundle.labels, kind, bundle.max_length)
+        self.bundle, self.data = bundle, _data(bundle)
+        kind = self.data.get("labels", "one")
+        self.reader = classification.Reader(bundle.source, bundle.labels, kind, bundle.max_length)
+
+    def lines(self, lines: Iterable[str]) -> list[Any]:
+        return list(lines)
+
+    def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
+        if not file.name.removesuffix(".gz").endswith(KINDS):
+            return self.lines(read_lines(file))
+        return [example.texts for example in read_examples([file], columns, labelled=False)]
+
+    def examples(self, paths: Sequence[str], warn: Warn) -> list[Example]:
+        return read_examples(paths, self.data.get("text", ()), self.data.get("label", ""))
 
     def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
         examples = [Example((text,) if isinstance(text, str) else tuple(text), "", "input") for text in texts]
@@ -50,32 +161,43 @@ class Predictor:
             return []
         outputs = self.reader.outputs(self.bundle.model, self.reader.rows(examples))
         if self.reader.kind == "number":
-            return [Prediction({}, float(row[0])) for row in outputs]
-        return [self._prediction(row) for row in self.reader.probabilities(outputs)]
+            return [Prediction({}, float(row[0]), (), e.texts) for row, e in zip(outputs, examples, strict=True)]
+        return [self._prediction(*both) for both in zip(self.reader.probabilities(outputs), examples, strict=True)]
 
-    def _prediction(self, row: Any) -> Prediction:
+    def _prediction(self, row: Any, example: Example) -> Prediction:
         ranked = {self.reader.labels[i]: float(row[i]) for i in (-row).argsort(kind="stable")}
         several = self.reader.kind == "several"
         chosen = tuple(name for name, p in ranked.items() if p >= 0.5) if several else tuple(ranked)[:1]
-        return Prediction(ranked, chosen=chosen)
+        return Prediction(ranked, None, chosen, example.texts)
 
-    def evaluate(self, examples: Sequence[Example]) -> dict[str, float]:
-        """The task's scores on labelled examples."""
+    def evaluate(self, examples: Sequence[Example]) -> dict[str, Any]:
         rows = self.reader.rows(examples)
-        return self.reader.scores(rows, self.reader.outputs(self.bundle.model, rows))
+        return dict(self.reader.scores(rows, self.reader.outputs(self.bundle.model, rows)))
 
 
-class Filler:
-    """A model of masked words: texts with masks in, the likeliest words for each out."""
+class FillPredictor:
+    """A model of masked words: texts with masks in, the likeliest words for each mask out."""
+
+    most = 10  # words told of each mask
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
 
-    @torch.inference_mode()
-    def __call__(self, texts: Sequence[str], top: int = 10) -> list[list[Prediction]]:
-        return [self._filled(text, top) for text in texts]
+    def lines(self, lines: Iterable[str]) -> list[Any]:
+        return list(lines)
 
-    def _filled(self, text: str, top: int) -> list[Prediction]:
+    def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
+        return self.lines(read_lines(file))
+
+    def examples(self, paths: Sequence[str], warn: Warn) -> Sequence[str]:
+        """Files of plain text."""
+        return paths
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> list[Filled]:
+        return [Filled(text, self._filled(text)) for text in texts]
+
+    def _filled(self, text: str) -> tuple[dict[str, float], ...]:
         model, tokenizer = self.bundle.model, self.bundle.source
         specials = tokenizer.specials
         ids = specials.framed(tokenizer.encode_masked(text))[0]
@@ -88,21 +210,105 @@ class Filler:
         hidden = model.words(model.states(tokens, None)[tokens == specials.mask])
         logits = F.linear(hidden, model.output, model.words.bias)
         logits[:, list(specials.ids)] = -torch.inf
-        return [self._prediction(row, top) for row in logits.softmax(-1)]
+        return tuple(self._likeliest(row) for row in logits.softmax(-1))
 
-    def _prediction(self, probabilities: torch.Tensor, top: int) -> Prediction:
+    def _likeliest(self, probabilities: torch.Tensor) -> dict[str, float]:
         """Of tokens that look alike but for the space before them the likelier one is told."""
-        best = probabilities.topk(min(2 * top, len(probabilities)))
-        labels: dict[str, float] = {}
+        best = probabilities.topk(min(2 * self.most, len(probabilities)))
+        words: dict[str, float] = {}
         for look, value in zip(self.bundle.source.surface(best.indices), best.values, strict=True):
-            labels.setdefault(look.strip() or look, float(value))
-        ranked = dict(list(labels.items())[:top])
-        return Prediction(ranked, chosen=tuple(ranked)[:1])
+            words.setdefault(look.strip() or look, float(value))
+        return dict(list(words.items())[: self.most])
 
-    def evaluate(self, files: Sequence[str | Path]) -> dict[str, float]:
+    def evaluate(self, examples: Sequence[str]) -> dict[str, Any]:
         """The scores of training, on files of plain text."""
         bundle = self.bundle
-        text = RunningText.of(read_paragraphs(files), bundle.source)
-        return measure(
-            bundle.model, Texts(text, bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence)
-        )
+        text = RunningText.of(read_paragraphs(examples), bundle.source)
+        texts = Texts(text, bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence)
+        return dict(measure(bundle.model, texts))
+
+
+class TagPredictor:
+    """A trained tagger: sentences (words with spaces between, or lists of words) in, labels of all words out."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle, self.data = bundle, _data(bundle)
+        stride = self.data.get("stride", bundle.max_length // 4)
+        self.reader = tagging.Reader(bundle.source, bundle.labels, bundle.max_length, stride)
+
+    def lines(self, lines: Iterable[str]) -> list[Any]:
+        return list(lines)
+
+    def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
+        """Columns, or .jsonl; a .txt file has a sentence a line."""
+        if Path(file.name.removesuffix(".gz")).suffix in (".txt", ""):
+            return self.lines(read_lines(file))
+        return [s.words for s in read_sentences([file], next(iter(columns), ""), labelled=False)]
+
+    def examples(self, paths: Sequence[str], warn: Warn) -> list[Sentence]:
+        return read_sentences(paths, next(iter(self.data.get("text", ())), ""), self.data.get("label", ""))
+
+    def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[Tagged]:
+        given = [Sentence(tuple(t.split() if isinstance(t, str) else t), (), "input") for t in texts]
+        found = self.reader.logits(self.bundle.model, given)
+        return [self._tagged(sentence, logits) for sentence, logits in zip(given, found, strict=True)]
+
+    def _tagged(self, sentence: Sentence, logits: Any) -> Tagged:
+        chosen, likely = self.reader.chosen(logits), self.reader.probabilities(logits)
+        probabilities = tuple(float(row[i]) for row, i in zip(likely, chosen, strict=True))
+        return Tagged(sentence.words, tuple(self.reader.tags(logits)), probabilities)
+
+    def evaluate(self, examples: Sequence[Sentence]) -> dict[str, Any]:
+        scores, types = self.reader.scores(examples, self.reader.logits(self.bundle.model, examples))
+        return scores | {"types": types}
+
+
+class AnswerPredictor:
+    """A trained reader of texts: {"context": ..., "question": ...} in, answers out."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle, data = bundle, _data(bundle)
+        stride, longest = data.get("stride", bundle.max_length // 4), data.get("max_answer", 30)
+        self.reader = answering.Reader(bundle.source, bundle.max_length, stride, longest)
+        told = bundle.scores.get("dev", {}).get(answering.THRESHOLD)
+        self.threshold: float | None = None if told is None else float(told["value"])
+
+    def lines(self, lines: Iterable[str]) -> list[Any]:
+        return [parse_question(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+
+    def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
+        return [{"context": q.context, "question": q.question} for q in read_questions([file], labelled=False)]
+
+    def examples(self, paths: Sequence[str], warn: Warn) -> list[Question]:
+        return read_questions(paths, warn=warn)
+
+    def __call__(self, texts: Sequence[Mapping[str, str]]) -> list[Answered]:
+        given = [Question(text["context"], text["question"]) for text in texts]
+        found = self.reader.answers(self.bundle.model, given)
+        return [self._answered(question, answer) for question, answer in zip(given, found, strict=True)]
+
+    def _answered(self, question: Question, answer: answering.Answer) -> Answered:
+        if not answer.text or (self.threshold is not None and answer.margin > self.threshold):
+            return Answered(question.question, "", answer.none, 0, 0)
+        return Answered(question.question, answer.text, answer.probability, answer.start, answer.end)
+
+    def evaluate(self, examples: Sequence[Question]) -> dict[str, Any]:
+        threshold = self.threshold
+        if threshold is None and not all(question.answers for question in examples):
+            threshold = 0.0  # none was chosen in training: the scores themselves decide
+        answers = self.reader.answers(self.bundle.model, examples)
+        return dict(self.reader.scores(examples, answers, threshold))
+
+
+def _data(bundle: Bundle) -> dict[str, Any]:
+    """What the recipe said of the data; nothing for a model from elsewhere."""
+    data: dict[str, Any] = bundle.training.get("recipe", {}).get("data", {})
+    return data
+
+
+PREDICTORS: dict[str, Callable[[Bundle], Predictor]] = {
+    "classification": ClassPredictor,
+    "tagging": TagPredictor,
+    "answering": AnswerPredictor,
+    "masked": FillPredictor,
+}

@@ -38,20 +38,22 @@ def evaluate(
 ) -> None:
     """Score a model: translators by BLEU, chrF++ and TER (sacreBLEU), with 95 % intervals and signatures.
 
-    Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation; masked words by loss,
-    perplexity and accuracy; language models by loss, perplexity and bits per character and byte of text files.
+    Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation; taggers by precision,
+    recall and F1 of spans (seqeval); answers by SQuAD's exact match and F1; masked words by loss, perplexity and
+    accuracy; language models by loss, perplexity and bits per character and byte of text files.
     """
     from regard.api import load
     from regard.bundle import read_facts
-    from regard.config import make_recipe
+    from regard.config import WRITING, make_recipe
     from regard.data.formats import Report
     from regard.files import write_text
     from regard.tasks.scores import METRICS, compare, score
     from regard.training.prepare import small_set
 
-    others = {"classification": _evaluate_labels, "masked": _evaluate_masked, "language": _evaluate_text}
-    if (task := read_facts(model)["task"]) in others:
-        others[task](load(model, device=device), model, [str(f) for f in files or []], as_json)
+    task = read_facts(model)["task"]
+    if task not in WRITING:
+        way = _evaluate_text if task == "language" else _evaluate_reading
+        way(load(model, device=device), model, [str(f) for f in files or []], as_json)
         return
     options = decode_options(beam=beam, length_penalty=length_penalty)
     system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
@@ -99,18 +101,10 @@ def evaluate(
             print(f"  {comparison}")
 
 
-def _evaluate_labels(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
-    from regard.data.tables import read_examples
-
+def _evaluate_reading(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
     chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
-    data = system.bundle.training.get("recipe", {}).get("data", {})
-    examples = read_examples(chosen, data.get("text", ()), data.get("label", ""))
+    examples = system.predictor.examples(chosen, lambda text: typer.echo(f"warning: {text}", err=True))
     _tell(model, name, {"examples": len(examples)}, system.predictor.evaluate(examples), as_json)
-
-
-def _evaluate_masked(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
-    chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
-    _tell(model, name, {}, system.filler.evaluate(chosen), as_json)
 
 
 def _evaluate_text(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
@@ -128,13 +122,16 @@ def _evaluate_text(system: "Model", model: Path, files: list[str], as_json: bool
     _tell(model, name, counts, measure(bundle.model, flat, bundle.max_length), as_json)
 
 
-def _tell(model: Path, name: str, counts: dict[str, int], scores: dict[str, float], as_json: bool) -> None:
+def _tell(model: Path, name: str, counts: dict[str, int], scores: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"set": name, **counts, "scores": scores}, indent=2, ensure_ascii=False))
         return
     print(f"{model} on {name}: {', '.join(f'{count:,} {what}' for what, count in counts.items())}")
+    types: dict[str, dict[str, float]] = scores.pop("types", {})
     for metric, value in scores.items():
         print(f"  {metric.replace('_', ' '):<20} {value:.4f}")
+    for kind, row in types.items():
+        print(f"  {kind:<20} " + "  ".join(f"{n} {v:.0f}" if n == "spans" else f"{n} {v:.4f}" for n, v in row.items()))
 
 
 def _own_set(system: "Model", model: Path) -> tuple[list[str], str]:

@@ -97,7 +97,7 @@ class Bert(nn.Module):
 
     def _embedded(self, tokens: Tensor, segments: Tensor | None) -> Tensor:
         start, length = self.config.first_position, tokens.size(1)
-        which = torch.zeros_like(tokens) if segments is None else segments
+        which = torch.zeros_like(tokens) if segments is None or self.config.segments == 1 else segments
         out: Tensor = self.tokens(tokens) + self.segments(which) + self.positions.weight[start : start + length]
         return out
 

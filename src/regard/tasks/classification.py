@@ -19,13 +19,11 @@ from regard.errors import UserError
 from regard.models import HEADS, MODELS
 from regard.models.heads import Classifier
 from regard.tasks import labels as scoring
-from regard.tasks.reading import Batch, Row, RowBatches, framed, in_batches
+from regard.tasks.reading import Batch, Row, RowBatches, framed, outputs
 from regard.tasks.task import Asked, Evaluation, Loss
 from regard.tasks.vocabulary import hold_out, tokenizer_for
 from regard.text import Tokenizer
 from regard.text.sampling import Splitter
-
-EVALUATED = 8192  # tokens of a batch when nothing is learned
 
 
 class Reader:
@@ -65,17 +63,9 @@ class Reader:
         targets = torch.tensor(np.array([row.target for row in rows]), dtype=kind)
         return Batch.of(rows, targets, len(rows), self.tokenizer.specials.pad)
 
-    @torch.inference_mode()
     def outputs(self, model: Any, rows: Sequence[Row]) -> NDArray[np.float64]:
         """What the model says of each row (N C), before any softmax."""
-        model.eval()
-        device = next(model.parameters()).device
-        found: dict[int, NDArray[np.float64]] = {}
-        for numbers, batch in in_batches(rows, EVALUATED, self.collate):
-            batch = batch.to(device)
-            logits = model(batch.tokens, batch.lengths, batch.segments)
-            found |= dict(zip(numbers, logits.double().cpu().numpy(), strict=True))
-        return np.stack([found[i] for i in range(len(rows))])
+        return np.stack(outputs(model, rows, self.collate))
 
     def probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         logits = torch.from_numpy(outputs)

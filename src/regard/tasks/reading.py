@@ -1,6 +1,6 @@
 """What tasks that read a text as a whole have in common: rows of tokens, and batches of them."""
 
-# Shapes: B batch, T length.
+# Shapes: B batch, T length, C outputs of a head.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from regard.data.batches import Batches, bucketed
 from regard.text import Specials
 
 Tokens = NDArray[np.int64]
+EVALUATED = 8192  # tokens of a batch when nothing is learned
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,36 @@ def in_batches(rows: Sequence[Row], tokens: int, collate: Collate) -> Iterator[t
     """All rows once, those of like length together, with their numbers."""
     for group in bucketed(np.array([len(row.tokens) for row in rows], dtype=np.int64), tokens):
         yield group.tolist(), collate([rows[int(i)] for i in group], None)
+
+
+@torch.inference_mode()
+def outputs(model: Any, rows: Sequence[Row], collate: Collate) -> list[NDArray[np.float64]]:
+    """What the model says of each row (C), or of each of its tokens (T C), before any softmax."""
+    model.eval()
+    device = next(model.parameters()).device
+    found: dict[int, NDArray[np.float64]] = {}
+    for numbers, batch in in_batches(rows, EVALUATED, collate):
+        batch = batch.to(device)
+        logits = model(batch.tokens, batch.lengths, batch.segments).double().cpu().numpy()
+        found |= dict(zip(numbers, logits, strict=True))
+    return [found[i][: len(row.tokens)] if found[i].ndim > 1 else found[i] for i, row in enumerate(rows)]
+
+
+def windows(sizes: Sequence[int], room: int, shared: int) -> list[tuple[int, int]]:
+    """First item and the one after the last of each window: so many items as have room together.
+
+    Each window repeats about `shared` of the one before, half of the room at most. No size may be above the room.
+    """
+    found, first = [], 0
+    ends = np.concatenate([[0], np.cumsum(sizes)])  # before each item, and after all
+    while True:
+        last = int(np.searchsorted(ends, ends[first] + room, side="right")) - 1
+        found.append((first, last))
+        if last >= len(sizes):
+            return found
+        back = int(np.searchsorted(ends, ends[last] - min(shared, room // 2)))
+        fits = int(np.searchsorted(ends, ends[last + 1] - room))  # with room for the next item
+        first = max(first + 1, back, fits)
 
 
 def framed(specials: Specials, first: Sequence[int], second: Sequence[int] | None, longest: int) -> tuple[Tokens, int]:

@@ -2,7 +2,8 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from regard.data.tables import Example
 from regard.errors import UserError
@@ -31,17 +32,31 @@ def tokenizer_for(asked: Asked, texts: Iterable[str], *, mask: bool = False) -> 
 
 
 def hold_out(examples: Sequence[Example], asked: Asked) -> tuple[list[Example], list[Example]]:
-    """Training examples and dev examples, chosen by their texts' hash, so that no text is in both."""
+    """Training examples and dev examples, chosen by their texts."""
+    names = asked.recipe.data.text or ("text", "second")
+    label = asked.recipe.data.label or "label"
+    return set_apart(
+        examples,
+        asked,
+        lambda e: "\t".join(e.texts),
+        lambda e: dict(zip(names, e.texts, strict=False)) | {label: e.label},
+    )
+
+
+def set_apart(
+    examples: Sequence[Any], asked: Asked, text: Callable[[Any], str], row: Callable[[Any], dict[str, Any]]
+) -> tuple[list[Any], list[Any]]:
+    """Training examples and dev examples, chosen by their texts' hash, so that no text is in both.
+
+    row: an example as a line of the file that the dev examples are kept in.
+    """
     wanted = min(MOST, int(len(examples) * SHARE))
     if wanted < 1:
         raise UserError(f"{len(examples)} training examples are too few to hold any out; give data.dev")
-    hashes = [zlib.crc32("\t".join(example.texts).encode("utf-8", "surrogatepass")) for example in examples]
+    hashes = [zlib.crc32(text(example).encode("utf-8", "surrogatepass")) for example in examples]
     threshold = sorted(hashes)[wanted - 1]
     dev = [example for example, value in zip(examples, hashes, strict=True) if value <= threshold]
     train = [example for example, value in zip(examples, hashes, strict=True) if value > threshold]
-    names = asked.recipe.data.text or ("text", "second")
-    label = asked.recipe.data.label or "label"
-    rows = [dict(zip(names, e.texts, strict=False)) | {label: e.label} for e in dev]
-    write_text(asked.folder / HELD_OUT, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_text(asked.folder / HELD_OUT, "".join(json.dumps(row(e), ensure_ascii=False) + "\n" for e in dev))
     asked.tell({"event": "prepare", "text": f"no dev set given: {len(dev)} training examples are held out"})
     return train, dev

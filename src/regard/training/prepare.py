@@ -16,9 +16,11 @@ from regard.data.formats import Report, read_pairs
 from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
+from regard.tasks.answering import prepare as prepare_answering
 from regard.tasks.classification import prepare as prepare_classification
 from regard.tasks.language import prepare as prepare_language
 from regard.tasks.masked import prepare as prepare_masked
+from regard.tasks.tagging import prepare as prepare_tagging
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.text import Tokenizer
@@ -222,4 +224,6 @@ PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "masked": prepare_masked,
     "classification": prepare_classification,
     "language": prepare_language,
+    "tagging": prepare_tagging,
+    "answering": prepare_answering,
 }

@@ -1,0 +1,141 @@
+"""Sentences with a label for each word: CoNLL columns or JSON lines, whose spans are always told as BIO."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.formats import read_lines
+from regard.errors import UserError
+
+DOCUMENT = "-DOCSTART-"
+OUTSIDE = "O"
+PREFIXED = re.compile(r"[BIESLU]-.+")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words with their labels; without labels where none are known."""
+
+    words: tuple[str, ...]
+    labels: tuple[str, ...]
+    where: str  # file and line of the first word
+
+    def to_dict(self) -> dict[str, object]:
+        return {"words": list(self.words), "labels": list(self.labels)}
+
+
+def read_sentences(
+    paths: Sequence[str | Path], word: str = "", label: str = "", *, labelled: bool = True
+) -> list[Sentence]:
+    """All sentences of CoNLL columns (a word a line, a blank line after a sentence) or of .jsonl {words, labels}.
+
+    word, label: numbers of columns from 1; by default the first and the last.
+    """
+    found: list[Sentence] = []
+    for path in map(Path, paths):
+        json_lines = path.name.removesuffix(".gz").endswith(".jsonl")
+        sentences = list(_objects(path, labelled) if json_lines else _columns(path, word, label, labelled))
+        if not sentences:
+            raise UserError(f"{path} has no sentences")
+        found += sentences
+    return _as_bio(found) if labelled else found
+
+
+def as_bio(labels: Sequence[str]) -> list[str]:
+    """BIO from BIO, IO, IOB1, BIOES or BILOU, and from plain types: what continues no span begins one."""
+    plain = not any(PREFIXED.fullmatch(label) for label in labels)
+    made, inside = [], ""
+    for label in labels:
+        mark, kind = ("I", label) if plain else (label[0], label[2:])
+        if label == OUTSIDE:
+            made.append(OUTSIDE)
+            inside = ""
+            continue
+        goes_on = mark in "IEL" and kind == inside
+        made.append(f"{'I' if goes_on else 'B'}-{kind}")
+        inside = "" if mark in "ESLU" else kind
+    return made
+
+
+def spans(labels: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Type, first word and the word after the last, of each span of BIO labels."""
+    found: list[tuple[str, int, int]] = []
+    for place, label in enumerate(labels):
+        if label.startswith("B-"):
+            found.append((label[2:], place, place + 1))
+        elif label != OUTSIDE:
+            kind, first, _ = found[-1]
+            found[-1] = kind, first, place + 1
+    return found
+
+
+def _as_bio(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """The labels of a whole set are of one sort: all with a prefix, or none."""
+    inside = [(label, s) for s in sentences for label in s.labels if label != OUTSIDE]
+    bare = next(((label, s) for label, s in inside if not PREFIXED.fullmatch(label)), None)
+    marked = next(((label, s) for label, s in inside if PREFIXED.fullmatch(label)), None)
+    if bare and marked:
+        raise UserError(
+            f"{bare[1].where}: label {bare[0]!r} has no B- or I- before it, but {marked[0]!r} ({marked[1].where}) does"
+        )
+    return [Sentence(s.words, tuple(as_bio(s.labels)), s.where) for s in sentences]
+
+
+def _columns(path: Path, word: str, label: str, labelled: bool) -> Iterator[Sentence]:
+    words: list[str] = []
+    labels: list[str] = []
+    begin = columns = 0
+    for number, line in enumerate(read_lines(path), 1):
+        cells = line.rstrip("\r").split("\t") if "\t" in line else line.split()
+        if not any(cell.strip() for cell in cells) or cells[0].strip() == DOCUMENT:
+            if words:
+                yield Sentence(tuple(words), tuple(labels), f"{path}, line {begin}")
+            words, labels = [], []
+            continue
+        where = f"{path}, line {number}"
+        columns = columns or len(cells)
+        if len(cells) != columns:
+            raise UserError(f"{where}: {len(cells)} columns, where the lines before have {columns}")
+        if not words:
+            begin = number
+        words.append(_cell(cells, word, 0, where))
+        if labelled:
+            if columns < 2:
+                raise UserError(f"{where}: one column, where a word and its label are needed")
+            labels.append(_cell(cells, label, -1, where))
+    if words:
+        yield Sentence(tuple(words), tuple(labels), f"{path}, line {begin}")
+
+
+def _cell(cells: list[str], column: str, default: int, where: str) -> str:
+    if column and not (column.isdigit() and 1 <= int(column) <= len(cells)):
+        raise UserError(f"{where}: there is no column {column!r}; columns have numbers from 1 to {len(cells)}")
+    cell = cells[int(column) - 1 if column else default].strip()
+    if not cell:
+        raise UserError(f"{where}: an empty {'label' if default else 'word'}")
+    return cell
+
+
+def _objects(path: Path, labelled: bool) -> Iterator[Sentence]:
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"{where}: not JSON: {error}") from None
+        words, labels = _texts(value, "words", where), _texts(value, "labels", where) if labelled else []
+        if labelled and len(words) != len(labels):
+            raise UserError(f"{where}: {len(words)} words, but {len(labels)} labels")
+        yield Sentence(tuple(words), tuple(labels), where)
+
+
+def _texts(value: Any, key: str, where: str) -> list[str]:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, list) or not all(isinstance(text, str) and text.strip() for text in found):
+        raise UserError(f'{where}: not an object such as {{"words": ["Paris"], "labels": ["B-place"]}}')
+    return found

@@ -1,0 +1,128 @@
+"""Questions about texts whose answers stand in the text: SQuAD's JSON (1.1 and 2.0) or JSON lines."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.formats import read_lines
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a context, and its answers with the character that each begins at; none if it has none."""
+
+    context: str
+    question: str
+    answers: tuple[tuple[str, int], ...] = ()
+    where: str = "input"
+    id: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        answers = [{"text": text, "answer_start": start} for text, start in self.answers]
+        told = {"context": self.context, "question": self.question, "answers": answers}
+        return told | {"is_impossible": not answers} | ({"id": self.id} if self.id else {})
+
+
+def read_questions(
+    paths: Sequence[str | Path], *, labelled: bool = True, warn: Callable[[str], None] = lambda text: None
+) -> list[Question]:
+    """All questions of .json files as SQuAD has them, or of .jsonl with one question a line.
+
+    An answer that does not stand at its answer_start is left out with a warning, and a question that has no other too.
+    """
+    found: list[Question] = []
+    wrong: list[str] = []
+    lost = total = 0
+    for path in map(Path, paths):
+        name = path.name.removesuffix(".gz")
+        if not name.endswith((".json", ".jsonl")):
+            raise UserError(f"{path}: questions are read from .json (SQuAD) or .jsonl files (or .gz of these)")
+        before = total
+        for where, context, given in _lines(path) if name.endswith(".jsonl") else _articles(path):
+            total += 1
+            question = Question(context, _text(given, "question", where), (), where, str(given.get("id", "")))
+            if not labelled:
+                found.append(question)
+                continue
+            answers = () if given.get("is_impossible") else _answers(given, where)
+            right = tuple((text, start) for text, start in answers if text and context.startswith(text, start))
+            wrong += [where] * (len(answers) - len(right))
+            if answers and not right:
+                lost += 1
+            else:
+                found.append(Question(context, question.question, right, where, question.id))
+        if total == before:
+            raise UserError(f"{path} has no questions")
+    if wrong:
+        warn(
+            f"{len(wrong):,} answers do not stand at their answer_start and are left out, "
+            f"and {lost:,} of {total:,} questions with them; the first: {wrong[0]}"
+        )
+    return found
+
+
+def _articles(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Place, context and entry of each question of a SQuAD file."""
+    try:
+        content = json.loads("\n".join(read_lines(path)))
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON: {error}") from None
+    for i, article in enumerate(_list(content, "data", str(path)), 1):
+        for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, article {i}"), 1):
+            where = f"{path}, article {i}, paragraph {j}"
+            context = _text(paragraph, "context", where)
+            for k, given in enumerate(_list(paragraph, "qas", where), 1):
+                yield f"{where}, question {k}", context, _object(given, f"{where}, question {k}")
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            given = parse_question(line, f"{path}, line {number}")
+            yield f"{path}, line {number}", given["context"], given
+
+
+def parse_question(line: str, where: str) -> dict[str, Any]:
+    """One line of JSON lines, with its context and question."""
+    try:
+        given = _object(json.loads(line), where)
+    except ValueError as error:
+        raise UserError(f"{where}: not JSON: {error}") from None
+    for key in ("context", "question"):
+        _text(given, key, where)
+    return given
+
+
+def _answers(given: dict[str, Any], where: str) -> tuple[tuple[str, int], ...]:
+    answers = []
+    for answer in _list(given, "answers", where):
+        text, start = _text(answer, "text", where), answer.get("answer_start")
+        if not isinstance(start, int) or start < 0:
+            raise UserError(f"{where}: answer_start is {start!r}, where a number of characters from 0 should be")
+        answers.append((text, start))
+    if not answers:
+        raise UserError(f"{where}: no answers; a question without any is marked is_impossible: true")
+    return tuple(answers)
+
+
+def _list(value: Any, key: str, where: str) -> list[Any]:
+    found = _object(value, where).get(key)
+    if not isinstance(found, list):
+        raise UserError(f"{where}: no list {key!r}; a SQuAD file is data > paragraphs > qas > answers")
+    return found
+
+
+def _text(value: Any, key: str, where: str) -> str:
+    found = _object(value, where).get(key)
+    if not isinstance(found, str):
+        raise UserError(f"{where}: no text {key!r}")
+    return found
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"{where}: not a JSON object")
+    return value
