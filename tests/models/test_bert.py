@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from regard.bundle import Bundle
 from regard.config import make_recipe
-from regard.data.running import RunningText
+from regard.data.documents import Flat, Piece
 from regard.hub import huggingface
 from regard.models import Bert, BertConfig, HeadConfig
 from regard.models.bert import SIZES
@@ -120,8 +120,8 @@ def test_the_words_logits_follow_the_embedding_matrix() -> None:
 
 
 def some_batch(pairs: bool) -> tuple[MaskedTask, Any]:
-    paragraphs = [word for i in range(12) for word in (f"text number {i} is here", "and it goes on", "")]
-    texts = Texts(RunningText.of(paragraphs, BYTES), BYTES, 40, pairs=pairs)
+    some = [Piece(f"text number {i} is here\nand it goes on") for i in range(12)]
+    texts = Texts(Flat.of(some, BYTES), BYTES, 40, pairs=pairs)
     recipe = make_recipe(
         {"task": "masked", "model": SMALL | {"name": "bert"}, "data": {"max_length": 40},
          "head": {"next_sentence": pairs}, "train": {"label_smoothing": 0.0}}

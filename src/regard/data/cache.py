@@ -46,16 +46,18 @@ class TokenCache:
         *,
         max_length: int,
         facts: Mapping[str, Any],
+        cut: bool = False,
     ) -> "TokenCache":
         """Tokenise a stream of pairs into `folder`; pairs with a side of more than `max_length` tokens are dropped.
 
+        cut: of an over-long source the beginning is kept instead.
         The folder appears complete or not at all. `facts` says what the cache was made of (see `fingerprint`).
         """
         folder = Path(folder)
         if folder.exists() and not (folder / META).is_file():
             raise UserError(f"{folder} exists and is no token cache; give another folder, or remove it")
         with whole_folder(folder) as part:
-            meta = _write(part, pairs, (source_tokenizer, target_tokenizer), max_length)
+            meta = _write(part, pairs, (source_tokenizer, target_tokenizer), max_length, cut)
             text = json.dumps({**meta, "facts": dict(facts)}, indent=1, sort_keys=True)
             (part / META).write_text(text, encoding="utf-8", newline="\n")
         return cls.open(folder, verify=False)
@@ -134,7 +136,7 @@ class _Writer:
 
 
 def _write(
-    folder: Path, pairs: Iterable[Texts], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int
+    folder: Path, pairs: Iterable[Texts], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, cut: bool
 ) -> dict[str, Any]:
     """Stream the pairs into the four files of the cache; returns what is to be known about them."""
     dtypes = [np.dtype("<u2" if len(tokenizer) <= 1 << 16 else "<u4") for tokenizer in tokenizers]
@@ -147,6 +149,8 @@ def _write(
         for chunk in _chunks(pairs, CHUNK):
             sources, targets = [pair[0] for pair in chunk], [pair[1] for pair in chunk]
             sequences = [tokenizers[0].encode_batch(sources), tokenizers[1].encode_batch(targets)]
+            if cut:
+                sequences[0] = [tokens[:max_length] for tokens in sequences[0]]
             lengths = np.array([[len(sequence) for sequence in side] for side in sequences])  # 2 N
             keep: NDArray[np.bool_] = np.max(lengths, axis=0) <= max_length
             dropped += int((~keep).sum())
