@@ -49,11 +49,16 @@ class DataConfig(Section):
     masks: Literal["dynamic", "static"] = Field(
         "dynamic", description="which words are hidden: drawn anew each time (RoBERTa), or once for each row (BERT)"
     )
-    document: Literal["file", "line", "paragraph"] = Field(
-        "file", description="what one document of a plain text is (language); of .jsonl files it is a line's text"
+    document: Literal["file", "line", "paragraph"] | None = Field(
+        None,
+        description="what one document of a plain text is, by default a file (language) or what blank lines part "
+        "(masked); of .jsonl files it is a line's text",
     )
     held_out: float = Field(
-        0.1, gt=0, lt=1, description="share of the text, from its end, held out when there is no dev set (language)"
+        0.1,
+        gt=0,
+        lt=1,
+        description="share of the text, from its end, held out when there is no dev set (language, masked)",
     )
     licence: str = Field("", description="the data's licence, noted in the model card")
 

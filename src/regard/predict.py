@@ -11,12 +11,13 @@ from torch.nn import functional as F
 
 from regard.bundle import Bundle
 from regard.data.columns import Sentence, read_sentences, spans
+from regard.data.documents import Flat, documents
 from regard.data.formats import read_lines
-from regard.data.running import RunningText, read_paragraphs
 from regard.data.squad import Question, parse_question, read_questions
 from regard.data.tables import KINDS, Example, read_examples
 from regard.errors import UserError
 from regard.tasks import answering, classification, tagging
+from regard.tasks.language import UNITS
 from regard.tasks.masked import Texts, measure
 
 Warn = Callable[[str], None]
@@ -222,9 +223,11 @@ class FillPredictor:
 
     def evaluate(self, examples: Sequence[str]) -> dict[str, Any]:
         """The scores of training, on files of plain text."""
-        bundle = self.bundle
-        text = RunningText.of(read_paragraphs(examples), bundle.source)
-        texts = Texts(text, bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence)
+        bundle, data = self.bundle, _data(self.bundle)
+        pieces = documents(examples, data.get("document", UNITS["masked"]), next(iter(data.get("text", ())), "text"))
+        texts = Texts(
+            Flat.of(pieces, bundle.source), bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence
+        )
         return dict(measure(bundle.model, texts))
 
 

@@ -33,8 +33,8 @@ class TokenCache:
         self.meta = meta
         self.longest = (int(meta["longest"][0]), int(meta["longest"][1]))  # source, target
         dtypes = [np.dtype(name) for name in meta["dtypes"]]
-        self._tokens = [mapped(folder / f"{side}.tokens", dtype) for side, dtype in zip(SIDES, dtypes, strict=True)]
-        self._offsets = [mapped(folder / f"{side}.offsets", np.dtype("<u8")) for side in SIDES]
+        self._tokens = [_mapped(folder / f"{side}.tokens", dtype) for side, dtype in zip(SIDES, dtypes, strict=True)]
+        self._offsets = [_mapped(folder / f"{side}.offsets", np.dtype("<u8")) for side in SIDES]
 
     @classmethod
     def build(
@@ -66,18 +66,31 @@ class TokenCache:
     def open(cls, folder: str | Path, *, verify: bool = True) -> "TokenCache":
         """Map a cache; sizes are always checked, checksums with `verify` (one pass over the files)."""
         folder = Path(folder)
-        meta = checked(folder, VERSION, [f"{side}.{part}" for side in SIDES for part in ("tokens", "offsets")], verify)
+        if not (folder / META).is_file():
+            raise UserError(f"{folder} is no token cache (it has no {META}); prepare the data again")
         try:
+            meta = json.loads((folder / META).read_text(encoding="utf-8"))
+            version = meta["version"]
+            expected = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in meta["files"].items()}
             numbers = [int(meta["pairs"]), int(meta["dropped"]), *map(int, meta["longest"])]
             widths = [np.dtype(name).itemsize for name in meta["dtypes"]]
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise damaged(folder / META, "it cannot be parsed") from None
-        if min(numbers) < 0:
-            raise damaged(folder / META, "its entries are wrong")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise _damaged(folder / META, "it cannot be parsed") from None
+        if version != VERSION:
+            raise UserError(f"{folder} is a token cache of version {version}, not {VERSION}; prepare the data again")
+        if set(expected) != {f"{side}.{part}" for side in SIDES for part in ("tokens", "offsets")} or min(numbers) < 0:
+            raise _damaged(folder / META, "its entries are wrong")
+        for name, (size, digest) in expected.items():
+            path = folder / name
+            found = path.stat().st_size if path.is_file() else None
+            if found != size:
+                raise _damaged(path, "it is missing" if found is None else f"{found:,} bytes instead of {size:,}")
+            if verify and checksum(path) != digest:
+                raise _damaged(path, "its checksum differs")
         cache = cls(folder, meta)
         for offsets, tokens, width, side in zip(cache._offsets, cache._tokens, widths, SIDES, strict=True):
             if len(offsets) != numbers[0] + 1 or int(offsets[-1]) != len(tokens) or not width:
-                raise damaged(folder / META, f"its numbers do not fit {side}.offsets")
+                raise _damaged(folder / META, f"its numbers do not fit {side}.offsets")
         return cache
 
     def __len__(self) -> int:
@@ -101,41 +114,12 @@ def fingerprint(paths: Sequence[str | Path]) -> dict[str, str]:
     return {str(path): checksum(Path(path)) for path in paths}
 
 
-def checked(folder: Path, version: int, names: Sequence[str], verify: bool) -> dict[str, Any]:
-    """The facts of a folder of token files: of this version, and these files whole."""
-    if not (folder / META).is_file():
-        raise UserError(f"{folder} is no token cache (it has no {META}); prepare the data again")
-    try:
-        meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
-        found_version = meta["version"]
-        expected = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in meta["files"].items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise damaged(folder / META, "it cannot be parsed") from None
-    if found_version != version:
-        raise UserError(f"{folder} is a token cache of version {found_version}, not {version}; prepare the data again")
-    if set(expected) != set(names):
-        raise damaged(folder / META, "its entries are wrong")
-    for name, (size, digest) in expected.items():
-        path = folder / name
-        found = path.stat().st_size if path.is_file() else None
-        if found != size:
-            raise damaged(path, "it is missing" if found is None else f"{found:,} bytes instead of {size:,}")
-        if verify and checksum(path) != digest:
-            raise damaged(path, "its checksum differs")
-    return meta
-
-
-def mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     # As a plain array: slices of np.memmap itself cost several times as much to make.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
 
-def narrowest(tokenizer: Tokenizer) -> np.dtype[Any]:
-    """The smallest type that holds every token."""
-    return np.dtype("<u2" if len(tokenizer) <= 1 << 16 else "<u4")
-
-
-class Writer:
+class _Writer:
     """One file that is hashed while it is written."""
 
     def __init__(self, path: Path, stack: ExitStack) -> None:
@@ -155,11 +139,11 @@ def _write(
     folder: Path, pairs: Iterable[Texts], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, cut: bool
 ) -> dict[str, Any]:
     """Stream the pairs into the four files of the cache; returns what is to be known about them."""
-    dtypes = [narrowest(tokenizer) for tokenizer in tokenizers]
+    dtypes = [np.dtype("<u2" if len(tokenizer) <= 1 << 16 else "<u4") for tokenizer in tokenizers]
     count, dropped, ends, longest = 0, 0, [0, 0], [0, 0]
     with ExitStack() as stack:
-        tokens = [Writer(folder / f"{side}.tokens", stack) for side in SIDES]
-        offsets = [Writer(folder / f"{side}.offsets", stack) for side in SIDES]
+        tokens = [_Writer(folder / f"{side}.tokens", stack) for side in SIDES]
+        offsets = [_Writer(folder / f"{side}.offsets", stack) for side in SIDES]
         for writer in offsets:
             writer.write(np.zeros(1, "<u8"))
         for chunk in _chunks(pairs, CHUNK):
@@ -202,5 +186,5 @@ def _chunks(pairs: Iterable[Texts], size: int) -> Iterator[list[Texts]]:
         yield chunk
 
 
-def damaged(path: Path, why: str) -> UserError:
+def _damaged(path: Path, why: str) -> UserError:
     return UserError(f"the token cache is damaged: {path}: {why}; remove the folder and prepare the data again")

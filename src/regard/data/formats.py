@@ -110,11 +110,8 @@ def read_pairs(
             yield Pair(source, target, number)
 
 
-def read_lines(source: str | Path | BinaryIO, name: str = "standard input", *, skip_bad: bool = False) -> Iterator[str]:
-    """The lines of a text file (also .gz) or of a binary stream, split at LF alone; empty lines stay.
-
-    skip_bad: lines that are not UTF-8 are left out, in place of an error.
-    """
+def read_lines(source: str | Path | BinaryIO, name: str = "standard input") -> Iterator[str]:
+    """The lines of a text file (also .gz) or of a binary stream, split at LF alone; empty lines stay."""
     with ExitStack() as stack:
         if isinstance(source, str | Path):
             source, name = stack.enter_context(_opened(Path(source))), str(source)
@@ -122,8 +119,7 @@ def read_lines(source: str | Path | BinaryIO, name: str = "standard input", *, s
             try:
                 yield _decoded(line, name)
             except _BadLineError as bad:
-                if not skip_bad:
-                    raise UserError(f"{bad}; mend the line") from None
+                raise UserError(f"{bad}; mend the line") from None
 
 
 def _parser(files: Sequence[Path], keys: tuple[str, str]) -> Parse:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.config import Recipe
 from regard.data.cache import fingerprint
-from regard.data.documents import Flat, Pieces, divided, documents
+from regard.data.documents import Flat, Pieces, Unit, divided, documents
 from regard.errors import UserError
 from regard.files import write_text
 from regard.models import MODELS
@@ -24,6 +24,7 @@ from regard.tasks.vocabulary import tokenizer_for
 from regard.text import Tokenizer
 
 EVALUATED = 8192  # tokens of a batch when nothing is learned
+UNITS: dict[str, Unit] = {"language": "file", "masked": "paragraph"}  # what a document is, unless it is said
 
 
 class Windows:
@@ -137,31 +138,46 @@ class LanguageTask:
 
 def prepare(asked: Asked) -> tuple[LanguageTask, dict[str, Any]]:
     """The task, and the facts that must be the same when the run is resumed."""
+    tokenizer, train, dev, test, facts = packed(asked)
+    return LanguageTask(asked.recipe, tokenizer, train, dev, test), facts
+
+
+def packed(asked: Asked, *, mask: bool = False) -> tuple[Tokenizer, Flat, Flat, Flat | None, dict[str, Any]]:
+    """The tokenizer, the texts for training, dev and test, and what identifies them.
+
+    mask: with a symbol that stands for a hidden word.
+    """
     recipe, data = asked.recipe, asked.recipe.data
     if not data.train:
         raise UserError("the recipe names no training data: set data.train to text files")
-    train, dev, test = (reading(recipe, paths) for paths in (data.train, data.dev, data.test))
+    unit = recipe.data.document or UNITS[recipe.task]
+    train, dev, test = (reading(recipe, paths, unit) for paths in (data.train, data.dev, data.test))
     if not data.dev:
-        train, dev = divided(train, data.held_out, data.document)
+        train, dev = divided(train, data.held_out, unit)
         _keep(asked, dev)
-    tokenizer = tokenizer_for(asked, (piece.text for piece in train()))
+    tokenizer = tokenizer_for(asked, (piece.text for piece in train()), mask=mask)
     sources = fingerprint(data.train)
-    held_out = 0 if data.dev else data.held_out
-    facts = {"data": sources, "tokenizer": tokenizer.checksum, "document": data.document, "held_out": held_out}
+    facts: dict[str, Any] = {
+        "data": sources,
+        "tokenizer": tokenizer.checksum,
+        "document": unit,
+        "text": list(data.text),
+    }
+    facts |= {} if data.dev else {"held_out": data.held_out}
     flat = Flat.at(asked.folder / "tokens", train(), tokenizer, facts)
     held = Flat.of(dev(), tokenizer)
     if not held.documents:
         raise UserError(f"there is no dev text: {', '.join(data.dev) or 'data.held_out of the training text is empty'}")
     told = f"{len(flat.tokens):,} training tokens in {flat.documents:,} documents, {len(held.tokens):,} dev tokens"
     asked.tell({"event": "prepare", "text": f"{told}, vocabulary {len(tokenizer):,}"})
-    task = LanguageTask(recipe, tokenizer, flat, held, Flat.of(test(), tokenizer) if data.test else None)
-    return task, {"data": sources, "pairs": flat.documents, "tokenizers": [tokenizer.checksum] * 2}
+    known = {"data": sources, "pairs": flat.documents, "tokenizers": [tokenizer.checksum] * 2}
+    return tokenizer, flat, held, Flat.of(test(), tokenizer) if data.test else None, known
 
 
-def reading(recipe: Recipe, paths: tuple[str, ...]) -> Pieces:
-    """The texts of these files, as the recipe says what a document is."""
+def reading(recipe: Recipe, paths: tuple[str, ...], unit: Unit) -> Pieces:
+    """The texts of these files."""
     key = recipe.data.text[0] if recipe.data.text else "text"
-    return lambda: documents(paths, recipe.data.document, key)
+    return lambda: documents(paths, unit, key)
 
 
 def _keep(asked: Asked, dev: Pieces) -> None:

@@ -2,10 +2,8 @@
 
 # Shapes: B batch, T length, N picked words, D width, V vocabulary.
 
-import json
 import math
-import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,23 +12,20 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from regard.config import Recipe
-from regard.data.cache import fingerprint
-from regard.data.running import RunningText, read_paragraphs
+from regard.data.documents import Flat
 from regard.errors import UserError
-from regard.files import write_text
 from regard.models import HEADS, MODELS
 from regard.models.heads import PreTrainer
 from regard.nn.loss import smoothed_loss
-from regard.tasks.reading import Batch, Row, RowBatches, Rows, Tokens, framed, in_batches
-from regard.tasks.task import HELD_OUT, Asked, Evaluation, Loss
-from regard.tasks.vocabulary import MOST, tokenizer_for
+from regard.tasks.language import packed
+from regard.tasks.reading import EVALUATED, Batch, Row, RowBatches, Rows, Tokens, framed, in_batches
+from regard.tasks.task import Asked, Evaluation, Loss
 from regard.text import Tokenizer
 
 PICKED, HIDDEN, REPLACED = 0.15, 0.8, 0.1  # of the words; of the picked ones: behind the mask, by another word
 FOLLOWS, STRANGE = 0, 1  # what the second text does, as Google numbered it
 NOTHING = -1  # the target where nothing is to be guessed
-EVALUATED = 8192  # tokens of a batch when nothing is learned
-EVERY = 10  # without a dev set: one document of so many is held out
+CHUNK = 1 << 24  # tokens looked through at once
 
 
 class Masks:
@@ -64,23 +59,24 @@ class Texts(Rows):
     """Running text cut into full rows; or, to guess what follows, documents cut into rows that are cut in two."""
 
     def __init__(
-        self, text: RunningText, tokenizer: Tokenizer, longest: int, *, pairs: bool = False, static: bool = False
+        self, text: Flat, tokenizer: Tokenizer, longest: int, *, pairs: bool = False, static: bool = False
     ) -> None:
-        self.text, self.specials, self.masks = text, tokenizer.specials, Masks(tokenizer)
+        self.tokens, self.specials, self.masks = text.tokens, tokenizer.specials, Masks(tokenizer)
+        self.line_end = np.array(["\n" in look for look in tokenizer.surface(range(len(tokenizer)))])  # V
         self.most, self.pairs, self.static = longest, pairs, static
         self.frame = len(self.specials.framed([], [] if pairs else None)[0])
         self.size = longest - self.frame
         if self.size < 2:
             raise UserError(f"data.max_length = {longest} leaves no room for text; {self.frame + 2} is the least")
-        whole = np.zeros(1, np.int64), np.full(1, len(text), np.int64)
-        self.begins, self.ends = text.documents() if pairs else whole
+        ends = _places(self.tokens, self.specials.end) if pairs else np.array([0, len(self.tokens)])
+        self.begins, self.ends = ends[:-1] + 1, ends[1:]  # of documents, or of all as if it were one
         # The first row of each document, and their number. What is left of one token is no row.
         rows = -(-np.maximum(self.ends - self.begins - 1, 0) // self.size)
         self.firsts = np.concatenate([[0], rows.cumsum()])
         if not len(self):
             raise UserError("there is no text, or hardly any, where a row of it is wanted")
         if pairs and (rows > 0).sum() < 2:
-            raise UserError("head.next_sentence needs two documents at least; blank lines stand between documents")
+            raise UserError("head.next_sentence needs two documents at least; data.document says what one is")
 
     def __len__(self) -> int:
         return int(self.firsts[-1])
@@ -90,7 +86,7 @@ class Texts(Rows):
         if not 0 <= index < len(self):
             raise IndexError(f"row {index} of {len(self)}")
         begin, end = self._span(index)
-        return Row(self.text.tokens[begin:end].astype(np.int64), 0, index)
+        return Row(self.tokens[begin:end].astype(np.int64), 0, index)
 
     @property
     def longest(self) -> tuple[int]:
@@ -125,24 +121,28 @@ class Texts(Rows):
 
     def _pair(self, row: Row, draws: np.random.Generator) -> tuple[Tokens, Tokens, int]:
         """A row's text in two, or its beginning with the second half of a row of another document."""
-        place = self._break(row.target, draws)
+        place = self._break(row.tokens, draws)
         first, second = row.tokens[:place], row.tokens[place:]
         if draws.random() < 0.5:
             return first, second, FOLLOWS
         document = int(self.firsts.searchsorted(row.target, "right")) - 1
         before, after = int(self.firsts[document]), int(self.firsts[document + 1])
         other = int(draws.random() * (len(self) - (after - before)))
-        strange = self[other if other < before else other + after - before]
-        return first, strange.tokens[self._break(strange.target, draws) :][: len(second)], STRANGE
+        strange = self[other if other < before else other + after - before].tokens
+        return first, strange[self._break(strange, draws) :][: len(second)], STRANGE
 
-    def _break(self, index: int, draws: np.random.Generator) -> int:
-        """Where a row is cut in two: where a paragraph begins if one does inside, else anywhere."""
-        begin, end = self._span(index)
-        inside = self.text.starts.searchsorted(np.array([begin + 1, end], dtype=np.uint64))
-        chosen = draws.random()
-        if inside[0] < inside[1]:
-            return int(self.text.starts[inside[0] + int(chosen * (inside[1] - inside[0]))]) - int(begin)
-        return 1 + int(chosen * (end - begin - 1))
+    def _break(self, tokens: Tokens, draws: np.random.Generator) -> int:
+        """Where a row is cut in two: after a line if one ends inside, else anywhere."""
+        places = 1 + np.flatnonzero(self.line_end[tokens[:-1]])
+        if not len(places):
+            places = np.arange(1, len(tokens))
+        return int(places[int(draws.random() * len(places))])
+
+
+def _places(tokens: NDArray[Any], wanted: int) -> NDArray[np.int64]:
+    """Where a token stands, in bounded memory but for the places."""
+    parts = (tokens[start : start + CHUNK] == wanted for start in range(0, len(tokens), CHUNK))
+    return np.concatenate([np.flatnonzero(part) + i * CHUNK for i, part in enumerate(parts)])
 
 
 def _own_draws(row: Row) -> np.random.Generator:
@@ -228,78 +228,13 @@ def measure(model: Any, texts: Texts, most: int | None = None) -> dict[str, floa
 def prepare(asked: Asked) -> tuple[MaskedTask, dict[str, Any]]:
     """The task, and the facts that must be the same when the run is resumed."""
     recipe, data = asked.recipe, asked.recipe.data
-    if not data.train:
-        raise UserError("the recipe names no training data: set data.train to files of plain text (.txt, .gz)")
-    if recipe.head.next_sentence and recipe.shape().segments < 2:
+    pairs, static = recipe.head.next_sentence, data.masks == "static"
+    if pairs and recipe.shape().segments < 2:
         raise UserError("head.next_sentence tells two texts apart: set model.segments = 2")
-    documents, paragraphs = _counts(read_paragraphs(data.train, skip_bad=data.skip_bad))
-    every = 0 if data.dev else min(documents, max(EVERY, -(-documents // MOST)))
-    if every == 1:
-        raise UserError("one document is too few to hold any out: part it with blank lines, or give data.dev")
+    tokenizer, train, dev, test, facts = packed(asked, mask=True)
 
-    def training(held: bool = False) -> Iterator[str]:
-        stream = read_paragraphs(data.train, skip_bad=data.skip_bad)
-        return _apart(stream, every, held) if every else stream
+    def texts(flat: Flat) -> Texts:
+        return Texts(flat, tokenizer, data.max_length, pairs=pairs, static=static)
 
-    def some() -> Iterator[str]:
-        # Different words are counted in memory, and more text has more of them.
-        share, draw = recipe.tokenizer.pairs / max(1, paragraphs), random.Random(recipe.seed).random
-        return (text for text in training() if text and (share >= 1 or draw() < share))
-
-    if every:
-        _write_held_out(training(held=True), asked)
-    tokenizer = tokenizer_for(asked, some(), mask=True)
-    facts = {
-        "data": fingerprint(data.train), "tokenizer": tokenizer.checksum, "held_out": every, "skip_bad": data.skip_bad,
-    }  # fmt: skip
-    text = RunningText.kept(asked.folder / "tokens", training(), tokenizer, facts)
-
-    def texts(text: RunningText) -> Texts:
-        static = data.masks == "static"
-        return Texts(text, tokenizer, data.max_length, pairs=recipe.head.next_sentence, static=static)
-
-    def small(paragraphs: Iterable[str]) -> Texts:
-        return texts(RunningText.of(paragraphs, tokenizer))
-
-    train, dev = texts(text), small(training(held=True) if every else read_paragraphs(data.dev))
-    test = small(read_paragraphs(data.test)) if data.test else None
-    asked.tell(
-        {
-            "event": "prepare",
-            "text": f"{len(text):,} training tokens in {len(train):,} rows of up to {data.max_length}, "
-            f"{len(dev):,} dev rows; vocabulary {len(tokenizer):,}",
-        }
-    )
-    known = {"data": facts["data"], "pairs": len(train), "tokenizers": [tokenizer.checksum] * 2}
-    return MaskedTask(recipe, tokenizer, train, dev, test), known
-
-
-def _counts(paragraphs: Iterable[str]) -> tuple[int, int]:
-    """Of documents and of paragraphs."""
-    documents = count = 0
-    for text in paragraphs:
-        documents, count = (documents, count + 1) if text else (documents + 1, count)
-    if not count:
-        raise UserError("there is no text in the training files")
-    return documents, count
-
-
-def _apart(paragraphs: Iterable[str], every: int, held: bool) -> Iterator[str]:
-    """The last of so many documents each time, or all the others."""
-    number = 1
-    for text in paragraphs:
-        if (number % every == 0) == held:
-            yield text
-        number += not text
-
-
-def _write_held_out(paragraphs: Iterable[str], asked: Asked) -> None:
-    documents: list[list[str]] = [[]]
-    for text in paragraphs:
-        if text:
-            documents[-1].append(text)
-        else:
-            documents.append([])
-    lines = [json.dumps({"text": "\n".join(each)}, ensure_ascii=False) + "\n" for each in documents if each]
-    write_text(asked.folder / HELD_OUT, "".join(lines))
-    asked.tell({"event": "prepare", "text": f"no dev set given: {len(lines)} documents are held out"})
+    task = MaskedTask(recipe, tokenizer, texts(train), texts(dev), None if test is None else texts(test))
+    return task, facts | {"pairs": len(task.batches.rows)}
