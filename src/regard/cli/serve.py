@@ -1,4 +1,4 @@
-"""`regard serve`: models behind LibreTranslate's API, and the web page."""
+"""`regard serve`: models behind LibreTranslate's API and OpenAI's, and the web page."""
 
 import sys
 from pathlib import Path
@@ -36,6 +36,7 @@ def serve(
     char_limit: Annotated[int, _option("char_limit")] = DEFAULT.char_limit,
     batch_limit: Annotated[int, _option("batch_limit")] = DEFAULT.batch_limit,
     alternatives_limit: Annotated[int, _option("alternatives_limit")] = DEFAULT.alternatives_limit,
+    token_limit: Annotated[int, _option("token_limit")] = DEFAULT.token_limit,
     body_limit: Annotated[int, _option("body_limit")] = DEFAULT.body_limit,
     req_limit: Annotated[int, _option("req_limit")] = DEFAULT.req_limit,
     requests: Annotated[int, _option("requests")] = DEFAULT.requests,
@@ -46,9 +47,10 @@ def serve(
     files: Annotated[int, _option("files")] = DEFAULT.files,
     file_minutes: Annotated[float, _option("file_minutes")] = DEFAULT.file_minutes,
 ) -> None:
-    """Serve models over HTTP: LibreTranslate's API, and a web page at the same address."""
+    """Serve models over HTTP: LibreTranslate's API (for language models, OpenAI's), and a web page."""
     settings = Settings(
         char_limit=char_limit, batch_limit=batch_limit, alternatives_limit=alternatives_limit, body_limit=body_limit,
+        token_limit=token_limit,
         req_limit=req_limit, requests=requests, queue=queue, queue_chars=queue_chars, deadline=deadline, grace=grace,
         files=files, file_minutes=file_minutes, keys=keys, cors=tuple(cors or ()), proxy=tuple(proxy or ()),
     )  # fmt: skip

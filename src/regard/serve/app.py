@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from regard import __version__, view
-from regard.serve import libretranslate, pageapi
+from regard.serve import libretranslate, openai, pageapi
 from regard.serve.body import Body
 from regard.serve.door import Door
 from regard.serve.models import Models
@@ -51,6 +51,8 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
     app.state.service = service
     app.include_router(libretranslate.routes(service, store))
     app.include_router(pageapi.routes(service))
+    if models.writers:
+        app.include_router(openai.routes(service))
 
     @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=PlainTextResponse)
     async def metrics() -> Response:
@@ -59,6 +61,8 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
+        if not models.by_direction:  # the page translates
+            return PlainTextResponse(f"Regard writes: {', '.join(models.writers)}. POST /v1/completions; see /spec.\n")
         return page()
 
     for name, folder in (("page", PAGE), ("view", VIEW)):

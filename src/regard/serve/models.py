@@ -1,7 +1,7 @@
 """The models of a server, by direction, and the ways between languages: direct, or through a third one."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from regard.api import Model, PathLike, load
+from regard.bundle import read_facts
 from regard.decode import DecodeOptions
 from regard.decode.engine import Torch
 from regard.decode.translator import Translation
@@ -72,10 +73,11 @@ class Served:
 
 
 class Models:
-    """All directions of a server."""
+    """All directions of a server, and the language models that write, by name."""
 
-    def __init__(self, served: Sequence[Served]) -> None:
-        if not served:
+    def __init__(self, served: Sequence[Served], writers: Mapping[str, Model] | None = None) -> None:
+        self.writers = dict(writers or {})
+        if not served and not self.writers:
             raise UserError("no model was given")
         self.by_direction: dict[Direction, Served] = {}
         for one in served:
@@ -111,16 +113,16 @@ def load_models(
     beam: int | None = None,
 ) -> Models:
     """Loads models; with ensemble, those of one direction translate together."""
-    alone = [[path] for path in paths]
-    groups = _by_direction(paths) if ensemble else alone
+    writing = [path for path in paths if read_facts(Path(path)).get("task") == "language"]
+    translating = [path for path in paths if path not in writing]
+    groups = _by_direction(translating) if ensemble else [[path] for path in translating]
     with ThreadPoolExecutor(1, initializer=stand_back) as loading:  # an engine's threads inherit the one they start in
         loaded = list(loading.map(lambda group: _loaded(group, engine, precision), groups))
-    return Models([Served(model, _name(group), beam) for model, group in zip(loaded, groups, strict=True)])
+    served = [Served(model, _name(group), beam) for model, group in zip(loaded, groups, strict=True)]
+    return Models(served, {_name([path]): load(path) for path in writing})
 
 
 def _by_direction(paths: Sequence[PathLike]) -> list[list[PathLike]]:
-    from regard.bundle import read_facts
-
     groups: dict[tuple[Any, Any], list[PathLike]] = {}
     for path in paths:
         languages = read_facts(Path(path)).get("languages", {})

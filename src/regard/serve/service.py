@@ -35,6 +35,7 @@ class Service:
         self.rate = Rate()
         self.looks = Pool("look", settings.deadline, settings.requests)
         self.explaining = Pool("explain", settings.deadline, settings.requests)
+        self.writing = Pool("write", settings.deadline, settings.requests)
         self._gatherers: dict[Direction, Gatherer] = {}
         for direction, served in models.by_direction.items():
             name = "-".join(direction)
@@ -54,6 +55,7 @@ class Service:
             gatherer.close()
         self.looks.close()
         self.explaining.close()
+        self.writing.close()
 
     def join(self) -> None:
         """Waits for the threads: none may be at work when the process ends."""
@@ -61,6 +63,7 @@ class Service:
             gatherer.join()
         self.looks.join()
         self.explaining.join()
+        self.writing.join()
 
     def admit(self, facts: Facts, api_key: str | None, host: str) -> None:
         """Lets a request in by its key and rate, or refuses it."""

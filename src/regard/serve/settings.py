@@ -23,6 +23,7 @@ class Settings:
     )
     batch_limit: int = field(default=100, metadata=_said("Most texts of a request.", least=1))
     alternatives_limit: int = field(default=5, metadata=_said("Most alternatives of a translation.", least=0))
+    token_limit: int = field(default=1000, metadata=_said("Most tokens that a language model writes at once.", least=1))
     body_limit: int = field(default=1_000_000, metadata=_said("Most bytes of a request's body; files too.", least=1000))
     req_limit: int = field(
         default=0, metadata=_said("Requests a minute from one key or address; 0 sets no limit.", least=0)

@@ -1,0 +1,133 @@
+"""Language models through OpenAI's API, with OpenAI's own client."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+import torch
+from fastapi.testclient import TestClient
+from serve.servers import Start, listening
+
+from regard.api import Model
+from regard.bundle import Bundle
+from regard.models import GPT, GPTConfig
+from regard.serve.models import Models, load_models
+from regard.text import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def writer() -> Model:
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.learn(["the cat sat on the mat", "a dog ran"], "byte")
+    shape = {"d_model": 16, "d_ff": 32, "heads": 2, "layers": 1, "max_positions": 512, "dropout": 0.0}
+    model = GPT(GPTConfig(**shape, vocabulary=len(tokenizer)))  # type: ignore[arg-type]
+    return Model([Bundle(model.eval(), tokenizer, tokenizer, ("text", "text"), 64, name="gpt", task="language")])
+
+
+@pytest.fixture(scope="module")
+def served(models: Models, writer: Model) -> Models:
+    return Models(list(models.by_direction.values()), {"little": writer})
+
+
+@pytest.fixture(scope="module")
+def client(served: Models) -> Iterator[openai.OpenAI]:
+    with listening(served) as address:
+        yield openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
+
+
+def test_the_models(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["little"]
+    assert client.models.retrieve("little").owned_by == "regard"
+    with pytest.raises(openai.NotFoundError, match="'large' does not exist"):
+        client.models.retrieve("large")
+
+
+def test_a_completion_is_what_the_model_writes(client: openai.OpenAI, writer: Model) -> None:
+    found = client.completions.create(model="little", prompt="the cat", max_tokens=8, temperature=0.7, seed=5)
+    expected = writer.generate("the cat", max_tokens=8, temperature=0.7, seed=5)
+    assert found.choices[0].text == expected
+    assert found.choices[0].finish_reason in ("length", "stop")
+    assert found.usage is not None
+    assert found.usage.prompt_tokens == len(writer.bundle.source.encode("the cat"))
+    assert 0 < found.usage.completion_tokens <= 8
+    assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens
+
+
+def test_several_prompts_and_several_texts(client: openai.OpenAI) -> None:
+    found = client.completions.create(model="little", prompt=["a", "b"], n=3, max_tokens=4, seed=1, echo=True)
+    assert [choice.index for choice in found.choices] == [0, 1, 2, 3, 4, 5]
+    assert [choice.text[0] for choice in found.choices] == ["a", "a", "a", "b", "b", "b"]
+
+
+def test_streaming_is_the_same_text_in_pieces(client: openai.OpenAI) -> None:
+    asked = {"model": "little", "prompt": "the", "max_tokens": 12, "seed": 3}
+    whole = client.completions.create(**asked).choices[0].text  # type: ignore[call-overload]
+    chunks = list(client.completions.create(**asked, stream=True))  # type: ignore[call-overload]
+    assert "".join(chunk.choices[0].text for chunk in chunks) == whole
+    assert len(chunks) > 2
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+def test_a_conversation(client: openai.OpenAI) -> None:
+    said = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+    found = client.chat.completions.create(model="little", messages=said, max_completion_tokens=6, seed=2)  # type: ignore[arg-type]
+    assert found.object == "chat.completion"
+    assert found.choices[0].message.role == "assistant"
+    stream = client.chat.completions.create(model="little", messages=said, max_tokens=6, seed=2, stream=True)  # type: ignore[arg-type]
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    assert text.strip() == found.choices[0].message.content
+
+
+def test_the_limit_of_tokens_holds(start: Start, served: Models) -> None:
+    found = start(served=served, token_limit=3).post("/v1/completions", json={"model": "little", "max_tokens": 50})
+    assert found.json()["usage"]["completion_tokens"] <= 3
+
+
+def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("secret-key-1\n")
+    client = start(served=served, keys=tmp_path / "keys")
+    body = {"model": "little", "prompt": "a", "max_tokens": 1}
+    assert client.post("/v1/completions", json=body).status_code == 403
+    wrong = client.post("/v1/completions", json=body, headers={"Authorization": "Bearer no"})
+    assert wrong.json()["error"]["type"] == "authentication_error"
+    right = client.post("/v1/completions", json=body, headers={"Authorization": "Bearer secret-key-1"})
+    assert right.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("completions", {"model": "none", "prompt": "a"}, 404, "does not exist"),
+        ("completions", {"prompt": "a"}, 400, "model"),
+        ("completions", {"model": "little", "temperature": -1}, 400, "temperature"),
+        ("completions", {"model": "little", "n": 2, "stream": True}, 400, "one text at a time"),
+        ("completions", {"model": "little", "prompt": 7}, 400, "prompt"),
+        ("completions", {"model": "little", "prompt": "x" * 6000}, 400, "characters exceed"),
+        ("chat/completions", {"model": "little", "messages": []}, 400, "messages"),
+        ("chat/completions", {"model": "little", "messages": [{"role": "king", "content": "a"}]}, 400, "'assistant'"),
+    ],
+)
+def test_mistakes_are_told_in_their_shape(
+    start: Start, served: Models, path: str, body: dict[str, object], status: int, words: str
+) -> None:
+    found = start(served=served).post(f"/v1/{path}", json=body)
+    assert found.status_code == status
+    assert words in found.json()["error"]["message"]
+
+
+def test_a_server_without_translators(start: Start, writer: Model, tmp_path: Path) -> None:
+    writer.bundle.save(tmp_path / "little")
+    alone = load_models([tmp_path / "little"])
+    client: TestClient = start(served=alone)
+    assert client.get("/v1/models").json()["data"][0]["id"] == "little"
+    assert client.get("/languages").json() == []
+    assert "little" in client.get("/").text
+    assert client.get("/health").status_code == 200
+    assert client.post("/translate", json={"q": "a", "source": "en", "target": "es"}).status_code == 400
+    assert json.loads(client.get("/api/info").text)["languages"] == []
+
+
+def test_a_server_without_writers_has_no_such_routes(start: Start) -> None:
+    assert start().get("/v1/models").status_code == 404
