@@ -27,6 +27,7 @@ NAMES = {
     "sst2-cnn": "benchmarks.sst2_cnn",
     "sst2-minilm": "benchmarks.sst2_minilm",
     "germeval": "benchmarks.germeval",
+    "bert-transfer": "benchmarks.bert_transfer",
 }
 QUICK = ("demo", "quick")
 
