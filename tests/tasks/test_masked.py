@@ -72,8 +72,9 @@ def test_rows_are_all_of_the_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_as_many_words_are_picked_as_published_and_never_a_special_symbol() -> None:
     masks, draws = Masks(BYTES), np.random.default_rng(0)
-    words = np.random.default_rng(1).integers(4, 260, 20_000)
-    tokens = np.concatenate([[SPECIALS.begin], words[:9_000], [SPECIALS.end], words[9_000:], [SPECIALS.end]])
+    tokens = np.random.default_rng(1).integers(4, 260, 20_000)
+    tokens = np.concatenate([tokens, np.repeat(sorted(SPECIALS.ids), 400)])
+    np.random.default_rng(2).shuffle(tokens)
     seen, targets = masks(tokens, draws)
     picked = targets != NOTHING
     assert picked.sum() == 3000
@@ -96,6 +97,14 @@ def test_the_count_is_exact(length: int, count: int) -> None:
     tokens = np.array([SPECIALS.begin, *[7] * length, SPECIALS.end])
     for seed in range(5):
         assert (Masks(BYTES)(tokens, np.random.default_rng(seed))[1] != NOTHING).sum() == count
+
+
+def test_every_validation_hides_the_same_words() -> None:
+    rows = texts(pairs=True)
+    first, again = (rows.collate([rows[i] for i in (3, 0, 5)], None) for _ in range(2))
+    alone = rows.collate([rows[5]], None)
+    assert torch.equal(first.tokens, again.tokens)
+    assert torch.equal(first.targets[2:, : alone.targets.size(1)], alone.targets)
 
 
 def drawn(batches: RowBatches, count: int) -> list[Any]:
