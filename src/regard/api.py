@@ -28,7 +28,7 @@ PathLike = str | os.PathLike[str]
 
 
 class Model:
-    """A trained model: it translates, predicts or writes. Several translators of the same tokenizers are an ensemble."""
+    """A trained model: it translates, predicts or writes. Translators with the same tokenizers are an ensemble."""
 
     def __init__(self, bundles: Sequence[Bundle], engine: Engine | None = None) -> None:
         first = bundles[0]
