@@ -22,6 +22,7 @@ NAMES = {
     "translate-speed": "benchmarks.translate_speed",
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
+    "shakespeare": "benchmarks.shakespeare",
     "serve-load": "benchmarks.serve_load",
 }
 QUICK = ("demo", "quick")

@@ -13,9 +13,13 @@ from regard.training.progress import Show
 from regard.training.session import train
 
 
-def trained(name: str, data: str, recipe: str, overrides: list[str] | None = None) -> tuple[Bundle, float]:
-    """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores."""
-    get(data)  # from $REGARD_DATA or by download
+def trained(name: str, data: str | None, recipe: str, overrides: list[str] | None = None) -> tuple[Bundle, float]:
+    """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores.
+
+    data: the name of a known set; without one the recipe's files are looked for as they are.
+    """
+    if data is not None:
+        get(data)  # from $REGARD_DATA or by download
     folder, path = RUNS / name, ROOT / "recipes" / recipe
     folder.mkdir(parents=True, exist_ok=True)
     clock = folder / "sessions.json"
