@@ -23,6 +23,7 @@ NAMES = {
     "aeslc": "benchmarks.aeslc",
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
+    "shakespeare": "benchmarks.shakespeare",
     "serve-load": "benchmarks.serve_load",
     "sst2-cnn": "benchmarks.sst2_cnn",
     "sst2-minilm": "benchmarks.sst2_minilm",
