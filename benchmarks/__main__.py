@@ -23,6 +23,8 @@ NAMES = {
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
     "serve-load": "benchmarks.serve_load",
+    "wnut17": "benchmarks.wnut17",
+    "squad": "benchmarks.squad",
 }
 QUICK = ("demo", "quick")
 

@@ -13,9 +13,15 @@ from regard.training.progress import Show
 from regard.training.session import train
 
 
-def trained(name: str, data: str, recipe: str, overrides: list[str] | None = None) -> tuple[Bundle, float]:
-    """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores."""
-    get(data)  # from $REGARD_DATA or by download
+def trained(
+    name: str, data: str | None, recipe: str, overrides: list[str] | None = None, start_from: Path | None = None
+) -> tuple[Bundle, float]:
+    """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores.
+
+    data: a known set to get, or None for one that $REGARD_DATA must have. start_from: a model to fine-tune.
+    """
+    if data is not None:
+        get(data)  # from $REGARD_DATA or by download
     folder, path = RUNS / name, ROOT / "recipes" / recipe
     folder.mkdir(parents=True, exist_ok=True)
     clock = folder / "sessions.json"
@@ -24,7 +30,16 @@ def trained(name: str, data: str, recipe: str, overrides: list[str] | None = Non
     show = Show()
     try:
         begun = (folder / "recipe.toml").exists()
-        bundle = train(load_recipe(path, overrides or []), folder, base=path.parent, resume=begun, callbacks=[show])
+        if begun and start_from is not None and any((folder / "checkpoints").glob("*")):
+            path, start_from = folder / "recipe.toml", None  # it goes on from its own weights, with their shape
+        bundle = train(
+            load_recipe(path, overrides or []),
+            folder,
+            base=path.parent,
+            resume=begun,
+            start_from=start_from,
+            callbacks=[show],
+        )
     finally:
         show.close()
         sessions = [*before, time.perf_counter() - start]
