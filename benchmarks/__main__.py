@@ -29,6 +29,8 @@ NAMES = {
     "sst2-minilm": "benchmarks.sst2_minilm",
     "germeval": "benchmarks.germeval",
     "bert-transfer": "benchmarks.bert_transfer",
+    "wnut17": "benchmarks.wnut17",
+    "squad": "benchmarks.squad",
 }
 QUICK = ("demo", "quick")
 
