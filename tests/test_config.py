@@ -235,7 +235,8 @@ def test_every_key_that_is_listed_can_be_set() -> None:
             tree: dict[str, Any] = {}
             if key != name and name not in TransformerConfig.model_fields:
                 owner = next(model for model, kind in MODELS.items() if name in kind.Config.model_fields)
-                tree = {"task": "classification", "model": {"name": owner}}
+                reads = getattr(MODELS[owner], "tokenizer", "bpe")
+                tree = {"task": "classification", "model": {"name": owner}, "tokenizer": {"kind": reads}}
             recipe = make_recipe(tree, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
             assert recipe.model_copy(update={"model": tree.get("model", {})}) == make_recipe(tree), key
             assert recipe.network(5, 5) == make_recipe(tree).network(5, 5), key

@@ -20,6 +20,7 @@ from regard.tasks.classification import prepare as prepare_classification
 from regard.tasks.masked import prepare as prepare_masked
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
+from regard.tasks.twoway import prepare as prepare_two_way
 from regard.text import Tokenizer
 from regard.training.memory import give_back_freed_memory
 
@@ -219,5 +220,6 @@ PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "translation": prepare_translation,
     "summarisation": prepare_translation,
     "masked": prepare_masked,
+    "two-way": prepare_two_way,
     "classification": prepare_classification,
 }
