@@ -109,9 +109,8 @@ def _depths(model: nn.Module) -> dict[str, int]:
     """How far up each parameter stands: 0 for the embeddings, then the layers from 1, then the head."""
     found = {name: re.match(r"(?:body\.)?layers\.(\d+)\.", name) for name, _ in model.named_parameters()}
     top = 2 + max((int(match[1]) for match in found.values() if match), default=-1)
-    return {
-        name: int(match[1]) + 1 if match else 0 if name.startswith("body.") else top for name, match in found.items()
-    }
+    below = re.compile(r"body\.(?!mix\.)")  # how layers are mixed is learned with the head (ELMo)
+    return {name: int(match[1]) + 1 if match else 0 if below.match(name) else top for name, match in found.items()}
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:
