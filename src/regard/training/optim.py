@@ -39,11 +39,11 @@ class Optimizer:
     def __init__(self, model: nn.Module, config: TrainConfig, d_model: int) -> None:
         self.config, self.d_model = config, d_model
         self.names: dict[Tensor, str] = {p: name for name, p in model.named_parameters() if p.requires_grad}
-        matrices = [m for m in _matrices(model) if m.requires_grad]
+        matrices = [m for m in _matrices(model) if m.requires_grad and m.is_leaf]  # a normed one is made of others
         decay = config.weight_decay if config.optimizer != "adam" else 0.0
         self.parts: list[tuple[float, torch.optim.Optimizer]] = []
         rest = list(self.names)
-        if config.optimizer == "muon":
+        if config.optimizer == "muon" and matrices:
             self.parts.append((config.matrix_lr, Muon(matrices, lr=config.matrix_lr, weight_decay=decay)))
             held = set(matrices)
             rest = [p for p in rest if p not in held]
