@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.config import Recipe
 from regard.data.cache import fingerprint
-from regard.data.running import read_paragraphs
+from regard.data.documents import documents
 from regard.data.tables import Example
 from regard.errors import UserError
 from regard.models import HEADS, MODELS
@@ -129,7 +129,7 @@ def prepare(asked: Asked) -> tuple[TwoWayTask, dict[str, Any]]:
     if not data.train:
         raise UserError("the recipe names no training data: set data.train to files of plain text (.txt, .gz)")
     train, dev, test = (
-        [Example((text,), "", "") for text in read_paragraphs(paths, skip_bad=data.skip_bad) if text]
+        [Example((piece.text,), "", "") for piece in documents(paths, "line")]
         for paths in (data.train, data.dev, data.test)
     )
     if not dev:
