@@ -23,11 +23,14 @@ NAMES = {
     "aeslc": "benchmarks.aeslc",
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
+    "shakespeare": "benchmarks.shakespeare",
     "serve-load": "benchmarks.serve_load",
     "sst2-cnn": "benchmarks.sst2_cnn",
     "sst2-minilm": "benchmarks.sst2_minilm",
     "germeval": "benchmarks.germeval",
     "bert-transfer": "benchmarks.bert_transfer",
+    "wnut17": "benchmarks.wnut17",
+    "squad": "benchmarks.squad",
 }
 QUICK = ("demo", "quick")
 

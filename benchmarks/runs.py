@@ -18,10 +18,10 @@ def trained(
 ) -> tuple[Bundle, float]:
     """The bundle, and the wall-clock seconds of all sessions: preparing, training, validating, final scores.
 
-    data: a set to get, from $REGARD_DATA or by download; None: the recipe's files are in $REGARD_DATA.
+    data: a known set to get, or None for one that $REGARD_DATA must have. start_from: a model to fine-tune.
     """
     if data is not None:
-        get(data)
+        get(data)  # from $REGARD_DATA or by download
     folder, path = RUNS / name, ROOT / "recipes" / recipe
     folder.mkdir(parents=True, exist_ok=True)
     clock = folder / "sessions.json"
@@ -30,12 +30,14 @@ def trained(
     show = Show()
     try:
         begun = (folder / "recipe.toml").exists()
+        if begun and start_from is not None and any((folder / "checkpoints").glob("*")):
+            path, start_from = folder / "recipe.toml", None  # it goes on from its own weights, with their shape
         bundle = train(
             load_recipe(path, overrides or []),
             folder,
             base=path.parent,
             resume=begun,
-            start_from=None if any(folder.glob("checkpoints/*")) else start_from,
+            start_from=start_from,
             callbacks=[show],
         )
     finally:

@@ -232,8 +232,10 @@ def test_every_key_that_is_listed_can_be_set() -> None:
     for key, _, default, _ in describe():
         if default and not key.endswith("vocabulary"):
             owner = next((n for n, m in MODELS.items() if key.removeprefix("model.") in m.Config.model_fields), "")
-            named = key.startswith("model.") and owner != "transformer"
-            tree = {"task": min(MODELS[owner].tasks), "model": {"name": owner}} if named else {}
+            tree: dict[str, Any] = {}
+            if key.startswith("model.") and owner != "transformer":
+                reads = {"kind": getattr(MODELS[owner], "tokenizer", "bpe")}
+                tree = {"task": min(MODELS[owner].tasks), "model": {"name": owner}, "tokenizer": reads}
             recipe = make_recipe(tree, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
             assert recipe.model_copy(update={"model": {}}) == make_recipe(tree).model_copy(update={"model": {}}), key
             assert recipe.network(5, 5) == make_recipe(tree).network(5, 5), key

@@ -168,6 +168,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "translation": ("bleu", "chrf", "loss"),
     "summarisation": ("rouge_l", "rouge_1", "rouge_2", "loss"),
     "masked": ("loss", "accuracy"),
+    "two-way": ("loss",),
     "classification": ("accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman", "loss"),
     "language": ("loss",),
     "tagging": ("f1", "precision", "recall", "accuracy", "loss"),
@@ -205,6 +206,9 @@ class Recipe(Section):
             raise ValueError(
                 f"train.split undoes merges, which tokenizer.kind {self.tokenizer.kind!r} has none of; use 'bpe'"
             )
+        reads = getattr(MODELS[self.network_name], "tokenizer", None)
+        if reads is not None and self.tokenizer.kind != reads:
+            raise ValueError(f"model {self.network_name} reads one kind of token: set tokenizer.kind = {reads!r}")
         needed = longest + 1 if self.task in WRITING else longest  # with an end symbol
         if network.longest is not None and needed > network.longest:
             raise ValueError(

@@ -98,6 +98,7 @@ class Sampler:
         self.ended |= ends
         return [None if no else token for no, token in zip(silent.tolist(), next_.tolist(), strict=True)]
 
+    @torch.inference_mode()
     def stop(self, row: int) -> None:
         """Nothing more is wanted of this row."""
         self.ended[row] = True

@@ -5,6 +5,7 @@ from typing import Any
 from regard.models.bert import Bert, BertConfig
 from regard.models.config import ModelConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
+from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.heads import HEADS, HeadConfig, Headed
 from regard.models.recurrent import Recurrent, RecurrentConfig
@@ -13,14 +14,15 @@ from regard.models.transformer import Transformer, TransformerConfig
 
 # The first that can do a task is what a recipe for that task gets when it names none.
 MODELS: dict[str, Any] = {
-    "transformer": Transformer, "rnn": Recurrent, "conv": Convolutional, "bert": Bert, "textcnn": TextCNN, "gpt": GPT,
+    "transformer": Transformer, "rnn": Recurrent, "conv": Convolutional, "bert": Bert, "textcnn": TextCNN, "elmo": Elmo,
+    "gpt": GPT,
 }  # fmt: skip
 
 # Those that write one sequence from another: `forward`, `output` to train; `encode`, `start`, `step` to decode.
 Pair = Transformer | Recurrent | Convolutional
 
 __all__ = [
-    "GPT", "HEADS", "MODELS", "Bert", "BertConfig", "Convolutional", "ConvolutionalConfig", "GPTConfig", "HeadConfig",
-    "Headed", "ModelConfig", "Pair", "Recurrent", "RecurrentConfig", "TextCNN", "TextCNNConfig", "Transformer",
-    "TransformerConfig",
+    "GPT", "HEADS", "MODELS", "Bert", "BertConfig", "Convolutional", "ConvolutionalConfig", "Elmo", "ElmoConfig",
+    "GPTConfig", "HeadConfig", "Headed", "ModelConfig", "Pair", "Recurrent", "RecurrentConfig", "TextCNN",
+    "TextCNNConfig", "Transformer", "TransformerConfig",
 ]  # fmt: skip

@@ -107,6 +107,19 @@ class PreTrainer(Headed):
         return F.linear(self.words(self.states(tokens, lengths, segments)), self.output, self.words.bias)
 
 
+class TwoWayWords(Headed):
+    """The word after each word, and the one before, guessed by one layer from what each direction says (ELMo)."""
+
+    def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
+        super().__init__(body, head, outputs)
+        self.words = _last(body.config.d_model // 2, outputs)
+
+    def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
+        """What the last layer says of each word, to the right and to the left (B N D)."""
+        out: Tensor = self.body.states(self.body.cut(tokens, lengths))[-1]
+        return out
+
+
 class Classifier(Headed):
     """Scores of a whole text (B C)."""
 
@@ -151,5 +164,6 @@ def _last(d_model: int, outputs: int) -> nn.Linear:
 
 
 HEADS: dict[str, type[Headed]] = {
-    "encoding": Encoder, "masked": PreTrainer, "classification": Classifier, "tagging": Tagger, "answering": Answerer,
+    "encoding": Encoder, "masked": PreTrainer, "two-way": TwoWayWords, "classification": Classifier, "tagging": Tagger,
+    "answering": Answerer,
 }  # fmt: skip

@@ -24,7 +24,7 @@ class Reader(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, list[Hidden]]:
-        """All states (B S D), and those that each layer ends with: at the last word and, read two ways, at the first."""
+        """All states (B S D), and those that each layer ends with: at the last word and, read two ways, the first."""
         length, ends = x.size(1), []
         for i, layer in enumerate(self.layers):
             x = self.dropout(x) if i else x

@@ -39,11 +39,11 @@ class Optimizer:
     def __init__(self, model: nn.Module, config: TrainConfig, d_model: int) -> None:
         self.config, self.d_model = config, d_model
         self.names: dict[Tensor, str] = {p: name for name, p in model.named_parameters() if p.requires_grad}
-        matrices = [m for m in _matrices(model) if m.requires_grad]
+        matrices = [m for m in _matrices(model) if m.requires_grad and m.is_leaf]  # a normed one is made of others
         decay = config.weight_decay if config.optimizer != "adam" else 0.0
         self.parts: list[tuple[float, torch.optim.Optimizer]] = []
         rest = list(self.names)
-        if config.optimizer == "muon":
+        if config.optimizer == "muon" and matrices:
             self.parts.append((config.matrix_lr, Muon(matrices, lr=config.matrix_lr, weight_decay=decay)))
             held = set(matrices)
             rest = [p for p in rest if p not in held]
@@ -109,9 +109,8 @@ def _depths(model: nn.Module) -> dict[str, int]:
     """How far up each parameter stands: 0 for the embeddings, then the layers from 1, then the head."""
     found = {name: re.match(r"(?:body\.)?layers\.(\d+)\.", name) for name, _ in model.named_parameters()}
     top = 2 + max((int(match[1]) for match in found.values() if match), default=-1)
-    return {
-        name: int(match[1]) + 1 if match else 0 if name.startswith("body.") else top for name, match in found.items()
-    }
+    below = re.compile(r"body\.(?!mix\.)")  # how layers are mixed is learned with the head (ELMo)
+    return {name: int(match[1]) + 1 if match else 0 if below.match(name) else top for name, match in found.items()}
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:

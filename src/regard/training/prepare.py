@@ -23,6 +23,7 @@ from regard.tasks.masked import prepare as prepare_masked
 from regard.tasks.tagging import prepare as prepare_tagging
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
+from regard.tasks.twoway import prepare as prepare_two_way
 from regard.text import Tokenizer
 from regard.training.memory import give_back_freed_memory
 
@@ -222,6 +223,7 @@ PREPARE: dict[str, Callable[[Asked], tuple[Task, dict[str, Any]]]] = {
     "translation": prepare_translation,
     "summarisation": prepare_translation,
     "masked": prepare_masked,
+    "two-way": prepare_two_way,
     "classification": prepare_classification,
     "language": prepare_language,
     "tagging": prepare_tagging,
