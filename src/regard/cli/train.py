@@ -11,8 +11,15 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.config import Recipe
 
-# What to say to a model of a task, and the verb; any other is told "a text" and predicts.
-TRY = {"translation": ("a sentence", "translate"), "masked": ("one <mask> to guess", "predict")}
+# What to do first with a model of a task; its folder comes after it.
+TRY = {
+    "translation": "echo 'a sentence' | regard translate",
+    "summarisation": "echo 'a text' | regard translate",
+    "classification": "echo 'a text' | regard predict",
+    "tagging": "echo 'a sentence' | regard predict",
+    "masked": "echo 'one <mask> to guess' | regard predict",
+    "language": "regard generate",
+}
 
 
 def train(
@@ -70,8 +77,9 @@ def train(
     finally:
         show.close()
     if not quiet:
-        said, verb = TRY.get(recipe.task, ("a text", "predict"))
-        print(f"model: {folder / 'model'}\ntry:   echo '{said}' | regard {verb} {folder}")
+        print(f"model: {folder / 'model'}")
+        if recipe.task in TRY:
+            print(f"try:   {TRY[recipe.task]} {folder}")
 
 
 def read_arguments(what: list[str], out: Path | None, resume: bool) -> tuple["Recipe", Path | None, Path]:
