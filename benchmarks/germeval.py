@@ -43,26 +43,27 @@ def baseline(train: Sequence[Example], test: Sequence[Example]) -> list[str]:
 
 def run() -> dict[str, Any]:
     files = split(RUNS / "germeval-data")
-    train, dev, test = (read_examples([files[name]], ["1"], "2") for name in ("train", "dev", "test"))
+    rest, test = (read_examples([files[n] for n in names], ["1"], "2") for names in (("train", "dev"), ("test",)))
     texts = [example.texts for example in test]
     runs, said = [], []
+    # The recipe takes the weights after its last step, so that dev, once it was chosen by, can be learned from as well.
+    data = [f'data.train=["{files["train"]}", "{files["dev"]}"]', f'data.dev=["{files["dev"]}"]']
+    data.append(f'data.test=["{files["test"]}"]')
     for seed in SEEDS:
-        data = [f'data.{name}=["{path}"]' for name, path in files.items()]
         runs.append(trained(f"germeval-{seed}", None, "germeval.toml", [f"seed={seed}", *data]))
         said.append([[p.labels[name] for name in runs[-1][0].labels] for p in Predictor(runs[-1][0])(texts)])
     names = runs[0][0].labels
     truth = np.array([names.index(example.label) for example in test])
-    theirs = np.eye(len(names))[[names.index(label) for label in baseline([*train, *dev], test)]]
+    theirs = np.eye(len(names))[[names.index(label) for label in baseline(rest, test)]]
     return {
         "about": "Offensive or other, a held-out fifth of GermEval 2018's training tweets; the mean of what several "
-        "seeds say. The recipe was chosen on the dev fifth; the baseline is trained on that fifth too.",
+        "seeds say. The recipe was chosen on a second fifth; both are trained on all but the first.",
         "macro_f1": round(of_classes(truth, np.mean(said, 0))["macro_f1"], 4),
         "baseline_macro_f1": round(of_classes(truth, theirs)["macro_f1"], 4),
         "macro_f1_of_each_seed": [bundle.scores["test"]["macro_f1"]["value"] for bundle, _ in runs],
-        "macro_f1_of_each_seed_on_dev": [bundle.scores["dev"]["macro_f1"]["value"] for bundle, _ in runs],
         "seconds": round(sum(seconds for _, seconds in runs)),
         "parameters": runs[0][0].parameters,
-        "training_tweets": len(train),
+        "training_tweets": len(rest),
         "test_tweets": len(test),
         "seeds": list(SEEDS),
         "data": ["germeval2018/training.tsv"],

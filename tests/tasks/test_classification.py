@@ -11,7 +11,9 @@ import torch
 from regard.api import load
 from regard.config import make_recipe
 from regard.errors import UserError
+from regard.tasks.classification import prepare
 from regard.tasks.reading import framed
+from regard.tasks.task import Asked
 from regard.text import Specials
 from regard.training.session import train
 
@@ -183,3 +185,27 @@ def test_two_texts_are_cut_where_they_are_longest() -> None:
     assert tokens.tolist() == [1, 5, 5, 5, 2, 6, 6, 6, 2]
     tokens, second = framed(Specials(begin=1, end=2, doubled=True), [5], [6], 9)
     assert tokens.tolist() == [1, 5, 2, 2, 6, 2]
+
+
+def test_subword_sampling_changes_the_pieces_and_not_the_text(files: Path, tmp_path: Path) -> None:
+    rows = sentences(40, 5)
+    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{text[::-1]}\t{label}\n" for text, label in rows))
+    (tmp_path / "dev.tsv").write_text((tmp_path / "train.tsv").read_text())
+    tree = recipe(tmp_path, {"text": ["1", "2"], "label": "3", "max_length": 64}).model_dump(exclude_none=True)
+    asked = make_recipe(tree, ["tokenizer.kind=bpe", "tokenizer.size=400", "train.split=0.3"])
+    drawn = []
+    for _ in range(2):
+        task, _ = prepare(Asked(asked, tmp_path, lambda event: None))
+        drawn.append([next(task.batches) for _ in range(4)])
+    end, longer = task.source.specials.end, 0
+    texts = {(text, text[::-1]) for text, _ in rows}
+    for batch, again in zip(*drawn, strict=True):
+        assert torch.equal(batch.tokens, again.tokens)  # what is drawn depends on seed and place alone
+        for ids, segments in zip(batch.tokens.tolist(), batch.segments.tolist(), strict=True):
+            cut = segments.index(1)
+            assert ids[cut - 1] == end
+            first, second = task.source.decode(ids[:cut]), task.source.decode(ids[cut:])
+            assert (first, second) in texts
+            longer += cut - 2 > len(task.source.encode(first))
+            assert len(ids) <= 64
+    assert longer > 20
