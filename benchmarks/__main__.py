@@ -22,6 +22,8 @@ NAMES = {
     "translate-speed": "benchmarks.translate_speed",
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
+    "ancestors": "benchmarks.ancestors",
+    "why-attention": "benchmarks.why_attention",
     "serve-load": "benchmarks.serve_load",
 }
 QUICK = ("demo", "quick")
