@@ -24,6 +24,8 @@ NAMES = {
     "tricks": "benchmarks.tricks",
     "growth": "benchmarks.growth",
     "shakespeare": "benchmarks.shakespeare",
+    "ancestors": "benchmarks.ancestors",
+    "why-attention": "benchmarks.why_attention",
     "serve-load": "benchmarks.serve_load",
     "sst2-cnn": "benchmarks.sst2_cnn",
     "sst2-minilm": "benchmarks.sst2_minilm",

@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     # text and data
     "text": {"errors", "files"},
     "data": {"errors", "files", "text"},
+    "align": set(),  # numpy alone
     # networks and what decodes them; a decoder speaks to a protocol, not to a model
     "models": {"nn"},
     "decode": {"errors", "text", "workers"},
@@ -38,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     # what people use
     "predict": {"bundle", "data", "errors", "tasks"},
     "api": {"bundle", "config", "decode", "device", "errors", "hub", "predict", "tasks", "training"},
-    "view": {"__version__", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
+    "view": {"__version__", "align", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
     "explain": {"api", "bundle", "decode", "errors", "text", "view"},
     "serve": {"__version__", "api", "bundle", "decode", "errors", "explain", "files", "text", "view"},
     "demo": {"api", "config", "data", "errors", "files", "tasks", "training", "view"},

@@ -1,5 +1,6 @@
 """Recurrent translators: against their papers' equations, identities and sizes."""
 
+import math
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_bahdanaus_decoder_is_his_equations() -> None:
     s = torch.tanh(w["bridge.0.weight"] @ annotations[0, 4:] + w["bridge.0.bias"])  # of <-h_1
     expected = []
     for word in TARGET[0]:
-        y = w["embed.target.weight"][word]
+        y = w["embed.target.weight"][word] * math.sqrt(e)
         scores = [
             w["cross.kernel.v"] @ torch.tanh(w["cross.q.weight"] @ s + w["cross.k.weight"] @ h) for h in annotations
         ]
@@ -73,7 +74,7 @@ def test_luongs_decoder_is_his_equations(feeding: bool) -> None:
     h, c = (first[0].detach() for first in memory.first[0])
     read, expected = torch.zeros(3, dtype=torch.double), []
     for word in TARGET[0]:
-        x = w["embed.target.weight"][word]
+        x = w["embed.target.weight"][word] * math.sqrt(6)
         x = torch.cat((x, read)) if feeding else x
         gates = w["decoder.0.rnn.weight_ih_l0"] @ x + w["decoder.0.rnn.bias_ih_l0"]
         gates = gates + w["decoder.0.rnn.weight_hh_l0"] @ h + w["decoder.0.rnn.bias_hh_l0"]
@@ -193,7 +194,9 @@ def test_dot_is_not_divided_by_the_width() -> None:
 # --- sizes and refusals ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "exact"), [("bahdanau", 80_420_000), ("luong-none", 214_064_000), ("luong-general", 221_064_000)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "exact"), [("bahdanau", 80_420_000), ("luong-none", 214_064_000), ("luong-general", 221_064_000)]
+)
 def test_published_sizes(size: str, exact: int) -> None:
     vocabulary, published = PUBLISHED[size]
     config = RecurrentConfig(**SIZES[size], source_vocabulary=vocabulary, target_vocabulary=vocabulary)
@@ -205,7 +208,8 @@ def test_published_sizes(size: str, exact: int) -> None:
     *[{"attention": a, "cell": c} for a in ("none", "dot", "general", "additive") for c in ("lstm", "gru")],
     {"attention": "general", "input_feeding": True, "span": "local-p", "decoder_layers": 3},
     {"encoder": "cnn", "attention": "general", "encoder_layers": 2}, {"encoder": "cnn", "attention": "none"},
-    {"two_way": False, "encoder_layers": 2, "decoder_layers": 1}, {"d_readout": 6, "tie": ["output", "source", "target"]},
+    {"two_way": False, "encoder_layers": 2, "decoder_layers": 1},
+    {"d_readout": 6, "tie": ["output", "source", "target"]},
 ], ids=str)  # fmt: skip
 def test_closed_form_counts_what_is_there(options: dict[str, Any]) -> None:
     config = RecurrentConfig(**{**SMALL, **options})

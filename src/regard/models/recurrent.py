@@ -2,6 +2,7 @@
 
 # Shapes: R rows (hypotheses), N sentences, T target length, S source length, D width, M memory width, E embeddings.
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -192,9 +193,10 @@ class Recurrent(Stepwise):
         self.embed = embeddings(c)
         self.dropout = Dropout(c.dropout)
         self.encoder: nn.Module
+        self.positions = nn.ModuleDict()
         if c.encoder == "cnn":
             widths, kernels = [c.d_encoder] * c.encoder_layers, [c.encoder_kernel] * c.encoder_layers
-            self.positions = nn.ModuleDict({"source": Learned(c.d_embed, c.max_positions)})
+            self.positions["source"] = Learned(c.d_embed, c.max_positions)
             self.encoder = ConvEncoder(c.d_embed, widths, kernels, c.dropout)
         else:
             self.encoder = Reader(c.cell, c.d_embed, c.d_encoder, c.encoder_layers, c.two_way, c.dropout)
@@ -235,12 +237,19 @@ class Recurrent(Stepwise):
         longest = self.config.longest
         return None if longest is None else longest - 1
 
+    def embedded(self, tokens: Tensor, side: str) -> Tensor:
+        """Words as vectors of variance one, though their matrix may be the output's as well, which begins smaller."""
+        x: Tensor = self.embed[side](tokens)
+        x = self.positions[side](x) if side in self.positions else x
+        out: Tensor = self.dropout(x * math.sqrt(self.config.d_embed))
+        return out
+
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
-        x = self.embed["source"](source)  # N S E
+        x = self.embedded(source, "source")  # N S E
         if isinstance(self.encoder, ConvEncoder):
-            keys, values = self.encoder(self.dropout(self.positions["source"](x)), lengths)
+            keys, values = self.encoder(x, lengths)
             return Memory(keys, values, lengths, self._begin([(_mean(keys, lengths),)]))
-        states, ends = self.encoder(self.dropout(x), lengths)
+        states, ends = self.encoder(x, lengths)
         return Memory(states, states, lengths, self._begin(ends))
 
     def _begin(self, ends: list[Hidden]) -> list[Hidden]:
@@ -258,7 +267,7 @@ class Recurrent(Stepwise):
         return State(list(memory.first), source, memory.lengths, fed)
 
     def write(self, tokens: Tensor, state: State) -> Tensor:
-        y = self.dropout(self.embed["target"](tokens))  # R T E
+        y = self.embedded(tokens, "target")  # R T E
         if self.config.attention == "additive":
             read = self._searching(y, state)
         elif self.config.input_feeding:
