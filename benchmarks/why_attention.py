@@ -31,7 +31,7 @@ def run() -> dict[str, Any]:
     costs = [{"words": n} | _costs(n) for n in LENGTHS]
     far = gradients[-1]
     return {
-        "about": "First weights, no training; width 128, convolutions of three words, four heads; one sentence, one core.",
+        "about": "First weights, no training: width 128, convolutions of three words, four heads; a sentence on a core.",
         "gradient_256_words_apart.gru": far["GRU"],
         "gradient_256_words_apart.lstm": far["LSTM"],
         "gradient_256_words_apart.self_attention": far["self-attention"],
