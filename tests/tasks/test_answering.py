@@ -1,6 +1,7 @@
 """Answering from files to predictions: spans of tokens and characters, windows, no answer, and SQuAD's scores."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 from regard.api import load
+from regard.bundle import Bundle
 from regard.cli import app
 from regard.config import make_recipe
 from regard.data.squad import Question, read_questions
 from regard.errors import UserError
+from regard.models import Bert, BertConfig, HeadConfig
+from regard.models.heads import Answerer
+from regard.predict import PREDICTORS
 from regard.tasks.answering import THRESHOLD, Reader, _loss, spans_of
 from regard.tasks.spans import best_threshold, of_answer
 from regard.text import Specials, Tokenizer
@@ -149,8 +154,8 @@ def test_the_command_predicts_and_evaluates(trained: Path, files: Path) -> None:
 
 
 def test_held_out_questions_share_no_text(files: Path, tmp_path: Path) -> None:
-    given = [*questions(50, 3, True), *questions(50, 3, True)]
-    write(tmp_path / "train.json", given)
+    given = questions(50, 3, True)
+    write(tmp_path / "train.json", [*given, *(replace(question, id=f"again {question.id}") for question in given)])
     data = {"train": [str(tmp_path / "train.json")], "dev": []}
     train(recipe(files, data=data, steps=2, validate_every=2), tmp_path / "run")
     held = read_questions([tmp_path / "run" / "dev.jsonl"])
@@ -194,6 +199,18 @@ def test_windows_hold_the_question_and_all_of_the_text() -> None:
     row = doubled.windows([Question("ab", "c")])[0][0].row
     begin, end = row.target[0][2:]
     assert row.tokens[begin:end].tolist() == doubled.tokenizer.encode("ab")
+
+
+def test_a_model_from_elsewhere_with_one_kind_of_text_answers() -> None:
+    """RoBERTa's: two ends between question and context, one segment for both."""
+    tokenizer = Tokenizer.learn(["who sings all day"], "word", 20)
+    tokenizer.specials = Specials(doubled=True)
+    shape = {key: value for key, value in MODEL.items() if key != "name"}
+    answerer = Answerer(Bert(BertConfig(**shape, segments=1, vocabulary=len(tokenizer))), HeadConfig(), 2).eval()
+    bundle = Bundle(answerer, tokenizer, tokenizer, ("", ""), 16, task="answering")
+    context = "day who sings all " * 20
+    (found,) = PREDICTORS["answering"](bundle)([{"context": context, "question": "who"}])
+    assert context[found.start : found.end] == found.answer != ""
 
 
 def test_each_reference_is_learned_in_its_turn() -> None:

@@ -6,17 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 from typer.testing import CliRunner
 
 from regard.api import load
+from regard.bundle import Bundle
 from regard.cli import app
 from regard.config import make_recipe
 from regard.data.columns import Sentence
 from regard.errors import UserError
+from regard.models import Bert, BertConfig, HeadConfig
+from regard.models.heads import Tagger
+from regard.predict import PREDICTORS
 from regard.tasks.reading import windows
 from regard.tasks.spans import of_tags
 from regard.tasks.tagging import NOTHING, Reader, _balanced
-from regard.text import Tokenizer
+from regard.text import Specials, Tokenizer
 from regard.training.session import train
 
 MODEL = {"name": "bert", "d_model": 32, "d_ff": 64, "heads": 2, "layers": 1, "dropout": 0.0, "attention_dropout": 0.0}
@@ -176,18 +181,57 @@ def test_a_word_of_no_pieces_or_too_many_still_has_a_label() -> None:
     assert max(len(row.tokens) for row in rows) == 6
 
 
+def imported(model: Any, normalizer: Any, pre_tokenizer: Any, specials: Specials) -> Tokenizer:
+    inner = tokenizers.Tokenizer(model)
+    inner.normalizer, inner.pre_tokenizer = normalizer, pre_tokenizer
+    return Tokenizer("imported", inner, specials)
+
+
+def test_words_of_imported_tokenizers_are_those_inside_a_sentence() -> None:
+    numbers = {token: i for i, token in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "anna", "##s", "in"))}
+    bert = imported(
+        tokenizers.models.WordPiece(numbers, unk_token="[UNK]"),
+        tokenizers.normalizers.BertNormalizer(),
+        tokenizers.pre_tokenizers.BertPreTokenizer(),
+        Specials(0, 1, 2, 3),
+    )
+    ((row,),) = Reader(bert, LABELS, 16, 4).rows([Sentence(("Annas", "in", "\u200b"), (), "")])
+    assert row.tokens.tolist() == [2, 4, 5, 6, 1, 3]  # of a word without a piece there is the unknown one
+    assert row.target.tolist() == [NOTHING, 0, NOTHING, 0, 0, NOTHING]
+    letters = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", "a", "b", "Ġa"]
+    roberta = imported(
+        tokenizers.models.BPE({token: i for i, token in enumerate(letters)}, [("Ġ", "a")]),
+        None,
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False),
+        Specials(1, 3, 0, 2, doubled=True),
+    )
+    ((row,),) = Reader(roberta, LABELS, 16, 4).rows([Sentence(("ab", "a"), (), "")])
+    assert row.tokens.tolist() == [0, 7, 6, 7, 2]
+
+
+def test_a_model_from_elsewhere_predicts(reader: Reader) -> None:
+    body = Bert(BertConfig(**{k: v for k, v in MODEL.items() if k != "name"}, vocabulary=len(reader.tokenizer)))
+    tagger = Tagger(body, HeadConfig(), len(LABELS)).eval()
+    bundle = Bundle(tagger, reader.tokenizer, reader.tokenizer, ("", ""), 32, task="tagging", labels=LABELS)
+    (found,) = PREDICTORS["tagging"](bundle)(["anna sings " * 40])
+    assert len(found.labels) == 80
+
+
 def test_windows_cover_all_share_enough_and_go_on() -> None:
     assert windows([1] * 10, 4, 2) == [(0, 4), (2, 6), (4, 8), (6, 10)]
     assert windows([1] * 10, 4, 99) == windows([1] * 10, 4, 2)  # half a window at most
     assert windows([1] * 4, 4, 2) == [(0, 4)]
     assert windows([3, 4, 1, 4], 4, 2) == [(0, 1), (1, 2), (2, 3), (3, 4)]  # no room to share anything
+    assert windows([2, 2, 1, 4], 4, 2) == [(0, 2), (1, 3), (3, 4)]  # none without anything new
     assert windows([], 4, 2) == [(0, 0)]
 
 
 def test_labels_are_chosen_together(reader: Reader) -> None:
-    """I-place alone is likeliest twice, but it cannot begin a span, nor follow a person."""
+    """I-place is likeliest twice, but it cannot begin a span, nor go on with a person."""
     logits = np.log(np.array([[0.3, 0.1, 0.0, 0.2, 0.4], [0.1, 0.0, 0.1, 0.1, 0.7]]) + 1e-9)
-    assert reader.tags(logits) == ["B-place", "I-place"]
+    assert [LABELS[i] for i in reader.chosen(logits)] == ["B-place", "I-place"]
+    logits = np.log(np.array([[0.1, 0.9, 0.0, 0.0, 0.0], [0.0, 0.0, 0.4, 0.0, 0.6]]) + 1e-9)
+    assert reader.tags(logits) == ["B-person", "I-person"]
     free = Reader(reader.tokenizer, ["O", "I-place"], 16, 4)  # a model from elsewhere that knows no B-
     assert free.tags(np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])) == ["B-place", "I-place", "O"]
 
