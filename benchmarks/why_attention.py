@@ -32,19 +32,11 @@ def run() -> dict[str, Any]:
     costs = [{"words": n} | _costs(n) for n in LENGTHS]
     far = gradients[-1]
     return {
-<<<<<<< HEAD
-        "about": "First weights, untrained: width 128, convolutions of three words, four heads; a sentence on a core.",
-        "gradient_256_words_apart.gru": far["GRU"],
-        "gradient_256_words_apart.lstm": far["LSTM"],
-        "gradient_256_words_apart.self_attention": far["self-attention"],
-        "sequential_steps_512.gru": LENGTHS[-1],
-=======
         "about": "First weights, no training; width 128, convolutions of three words, four heads; one core.",
         "gradient_128_words_apart.gru": far["GRU"],
         "gradient_128_words_apart.lstm": far["LSTM"],
         "gradient_128_words_apart.self_attention": far["self-attention"],
         "steps_256_words_apart.gru": paths[-1]["recurrent"],
->>>>>>> ancestors
         "tables": {
             "Gradient of the last state by a word so far before it": gradients,
             "Layers or steps between two words": paths,
