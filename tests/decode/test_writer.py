@@ -92,6 +92,8 @@ def test_symbols_are_the_tokenizers_own() -> None:
     found = draw(toy, [[V - 1]] * 200, end, max_length=30)
     assert {token for (h,) in found for token in h.tokens} == {0, 1, 2, 3}
     assert len({len(h.tokens) for (h,) in found}) > 5
+    punished = draw(toy, [[V - 1]] * 50, end, repetition_penalty=50.0)
+    assert any(not h.tokens for (h,) in punished)  # to end is no repetition of the beginning
     other = Specials(pad=7, unk=8, begin=9, end=10)
     toy = Toy(fixed({7: 0.3, 8: 0.3, 9: 0.3, 4: 0.05, 10: 0.05}, V))
     assert {token for (h,) in draw(toy, [[9]] * 50, other) for token in h.tokens} == {4}
