@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from regard import config
-from regard.config import DataConfig, Recipe, TrainConfig, default_recipe, describe, load_recipe, make_recipe
+from regard.config import TASKS, DataConfig, Recipe, TrainConfig, default_recipe, describe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
 from regard.errors import UserError
-from regard.models import TransformerConfig
+from regard.models import MODELS, TransformerConfig
 
 ROOT = Path(__file__).parent.parent
 
@@ -232,7 +232,9 @@ def test_every_key_that_is_listed_can_be_set() -> None:
     for key, _, default, _ in describe():
         if default and not key.endswith("vocabulary"):
             name = key.removeprefix("model.")
-            tree = {} if key == name or name in TransformerConfig.model_fields else {"task": "classification"}
+            network = next((n for n, kind in MODELS.items() if name in kind.Config.model_fields), None)
+            task = next((task for task in TASKS if network and task in MODELS[network].tasks), None)
+            tree: dict[str, Any] = {} if key == name else {"task": task, "model": {"name": network}}
             recipe = make_recipe(tree, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
-            assert recipe.model_copy(update={"model": {}}) == make_recipe(tree), key
+            assert recipe.model_copy(update={"model": tree.get("model", {})}) == make_recipe(tree), key
             assert recipe.network(5, 5) == make_recipe(tree).network(5, 5), key
