@@ -36,7 +36,7 @@ class TransformerConfig(PairConfig):
         "sinusoidal", description="how word order is known"
     )
     max_positions: int = Field(1024, ge=1, description="how many positions are learned, with positions = 'learned'")
-    attention: str = Field("full", description="the attention kernel")
+    attention: str = Field("full", description="the attention kernel; of an rnn: none, dot, general or additive")
     attention_bias: bool = Field(False, description="biases in the attention's projections")
 
     @model_validator(mode="after")
