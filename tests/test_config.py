@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regard import config
-from regard.config import TASKS, DataConfig, Recipe, TrainConfig, default_recipe, describe, load_recipe, make_recipe
+from regard.config import DataConfig, Recipe, TrainConfig, default_recipe, describe, load_recipe, make_recipe
 from regard.decode import DecodeOptions
 from regard.errors import UserError
 from regard.models import MODELS, TransformerConfig
