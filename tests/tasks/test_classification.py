@@ -134,7 +134,14 @@ def test_rare_classes_count_for_more(files: Path, tmp_path: Path) -> None:
     rows = [row for i, row in enumerate(sentences(400, 3)) if row[1] == "0" or i % 7 == 0]
     (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
     (tmp_path / "dev.tsv").write_text((files / "dev.tsv").read_text())
-    train(recipe(tmp_path, class_weights=True, steps=10, validate_every=10), tmp_path / "run")
+    texts = [text for text, _ in sentences(60, 2)]
+    rare = {}
+    for weighted in (False, True):
+        out = tmp_path / f"weighted-{weighted}"
+        train(recipe(tmp_path, class_weights=weighted, steps=10, validate_every=10, final="last"), out)
+        rare[weighted] = sum(found.labels["1"] for found in load(out).predict(texts)) / len(texts)
+    assert rare[False] < 0.35  # about as often as it was seen
+    assert rare[True] > rare[False] + 0.1
 
 
 def test_several_labels_and_numbers(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import Batches, bucketed
+from regard.tasks.task import shares
 from regard.text import Specials
 
 Tokens = NDArray[np.int64]
@@ -61,8 +62,6 @@ class Batch:
     def cut(self, parts: int) -> "list[Batch]":
         """The rows in at most so many batches of like size, in order. The counts are shared out by rows."""
         size = len(self.tokens)
-        parts = min(parts, size)
-        cuts = [slice(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
         return [
             Batch(
                 self.tokens[rows],
@@ -71,7 +70,7 @@ class Batch:
                 self.targets[rows],
                 self.count * (rows.stop - rows.start) // size,
             )
-            for rows in cuts
+            for rows in shares(size, parts)
         ]
 
 

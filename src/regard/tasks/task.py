@@ -58,6 +58,12 @@ class Batch(Protocol):
         """Its rows in at most so many batches of like size, in order."""
 
 
+def shares(rows: int, parts: int) -> list[slice]:
+    """So many rows in at most so many parts of like size, in order."""
+    parts = min(parts, rows)
+    return [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
+
+
 class Stream(Protocol):
     """An endless, resumable order of batches; the state counts batches consumed."""
 

@@ -20,7 +20,7 @@ from regard.decode.translator import Translator
 from regard.models import MODELS, Pair
 from regard.nn.loss import smoothed_loss
 from regard.tasks.scores import KEYS, METRICS, score
-from regard.tasks.task import Evaluation, Loss
+from regard.tasks.task import Evaluation, Loss, shares
 from regard.text import BOS, EOS, PAD, Splitter, Tokenizer
 
 
@@ -56,9 +56,6 @@ class Batch:
 
     def cut(self, parts: int) -> "list[Batch]":
         """The rows in at most so many batches of like size, in order. They keep the padding of the whole."""
-        size = len(self.source)
-        parts = min(parts, size)
-        cuts = [slice(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
         return [
             Batch(
                 self.source[rows],
@@ -67,7 +64,7 @@ class Batch:
                 self.target_out[rows],
                 int((self.target_out[rows] != PAD).sum()),
             )
-            for rows in cuts
+            for rows in shares(len(self.source), parts)
         ]
 
 
