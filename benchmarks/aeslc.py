@@ -6,9 +6,10 @@ from typing import Any
 
 from benchmarks.runs import data_files, facts, trained
 from regard.api import Model
+from regard.config import ScoreConfig
 from regard.data.formats import read_lines
 from regard.data.sets import resolve
-from regard.tasks.scores import METRICS, ScoreConfig, score
+from regard.tasks.scores import METRICS, score
 
 ROUGE = METRICS["summarisation"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.results import RUNS
 from benchmarks.runs import trained
+from regard.api import Model
 from regard.data.sets import resolve
 from regard.data.tables import Example, read_examples
-from regard.predict import Predictor
 from regard.tasks.labels import of_classes
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -51,7 +51,7 @@ def run() -> dict[str, Any]:
     data.append(f'data.test=["{files["test"]}"]')
     for seed in SEEDS:
         runs.append(trained(f"germeval-{seed}", None, "germeval.toml", [f"seed={seed}", *data]))
-        said.append([[p.labels[name] for name in runs[-1][0].labels] for p in Predictor(runs[-1][0])(texts)])
+        said.append([[p.labels[name] for name in runs[-1][0].labels] for p in Model([runs[-1][0]]).predict(texts)])
     names = runs[0][0].labels
     truth = np.array([names.index(example.label) for example in test])
     theirs = np.eye(len(names))[[names.index(label) for label in baseline(rest, test)]]

@@ -20,7 +20,7 @@ from benchmarks.plots import chart, panels
 from benchmarks.results import ROOT, RUNS, write
 from regard.config import make_recipe
 from regard.data.cache import TokenCache, Tokens
-from regard.models import Transformer
+from regard.models import Pair, Transformer
 from regard.tasks.task import Evaluation
 from regard.tasks.translation import TranslationTask
 from regard.text import EOS, Tokenizer
@@ -193,7 +193,7 @@ class _Tokens(TokenCache):
 
 
 class _Unscored(TranslationTask):
-    def evaluate(self, model: Transformer) -> Evaluation:
+    def evaluate(self, model: Pair) -> Evaluation:
         return Evaluation({"loss": 0.0, "bleu": 0.0})
 
 
@@ -213,7 +213,8 @@ def _step(length: int, batch_tokens: int, d_model: int, layers: int, vocabulary:
 
     with tempfile.TemporaryDirectory() as folder:
         model = Transformer(recipe.network(vocabulary, vocabulary))
-        fit = Fit(task, model, recipe.train, Run(Path(folder)), seed=1, d_model=d_model, facts={}, callbacks=[note])
+        run = Run(Path(folder))
+        fit = Fit(task, model, recipe.train, run, seed=1, d_model=d_model, metric="loss", facts={}, callbacks=[note])
         tokens = fit.train().tokens / STEPS
     seconds = statistics.median(b - a for a, b in pairwise(times[WARM - 1 :]))
     _tell({"ms a step": round(seconds * 1000), "ms per 1,000 tokens": round(seconds * 1e6 / tokens, 1)})

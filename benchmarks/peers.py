@@ -16,7 +16,7 @@ def python(name: str) -> Path:
     if not ready.exists() or ready.read_text() != listed.read_text():
         print(f"installing {name} in {folder.relative_to(HERE.parent)}", file=sys.stderr)
         venv.create(folder, with_pip=True, clear=True)
-        command = [folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", listed]
-        subprocess.run(command, check=True)
+        pip: list[str | Path] = [folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*pip, "-r", listed], check=True)
         ready.write_text(listed.read_text())
     return folder / "bin" / "python"
