@@ -24,8 +24,8 @@ from regard.hub.ctranslate2 import CTranslate2
 from regard.models import Transformer, TransformerConfig
 from regard.text import BOS, EOS, PAD, UNK
 
-ENGLISH = "the small dog sleeps in garden after all while seven cats were running through open gate and nobody knew why"
-GERMAN = "der kleine Hund schläft im Garten nach allem während sieben Katzen durch ein offenes Tor liefen niemand wußte"
+ENGLISH = "the small dog sleeps in garden after all while seven cats were running through an open gate and nobody knew"
+GERMAN = "der kleine Hund schläft im Garten nach allem während sieben Katzen durch ein offenes Tor liefen und wußte"
 SENTENCES = ["the small dog sleeps", "nobody knew why seven cats were running through the garden", "a gate", "all dogs"]
 LACKING = ("▁dog", "▁Hund")  # pieces that the vocabulary lacks, one of each language
 LANGUAGES = (">>deu<<", ">>nds<<")
@@ -66,7 +66,7 @@ def vocabulary(folder: Path) -> dict[str, int]:
 
 def theirs(folder: Path, **shape: Any) -> Any:
     """A model of theirs with random weights, norms, biases and the output's bias too, beside its tokenizer's files."""
-    torch.manual_seed(4)
+    torch.manual_seed(6)
     size = len(vocabulary(folder))
     settings = {
         "vocab_size": size, "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "max_position_embeddings": 64,
@@ -144,7 +144,7 @@ def test_the_same_numbers(folder: Path, tmp_path: Path, activation: str) -> None
     assert_same(model, folder, again)
 
 
-@pytest.mark.parametrize(("width", "heads", "inner"), [(512, 8, 2048), (1024, 16, 4096), (256, 8, 2048)])
+@pytest.mark.parametrize(("width", "heads", "inner"), [(512, 8, 2048), (1024, 16, 4096)])
 def test_a_layer_of_every_published_width(folder: Path, width: int, heads: int, inner: int) -> None:
     sides = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in (("ffn_dim", inner), ("layers", 1))}
     sides |= {f"{side}_attention_heads": heads for side in ("encoder", "decoder")}
@@ -254,7 +254,13 @@ def test_there_and_back(folder: Path, tmp_path: Path) -> None:
     reference = transformers.MarianTokenizer.from_pretrained(folder)
     for text in SENTENCES:
         assert tokenizer(text)["input_ids"] == [*bundle.source.encode(text), EOS]
-        options: dict[str, Any] = {"num_beams": 3, "length_penalty": 1.0, "max_length": 64, "no_repeat_ngram_size": 2}
+        options: dict[str, Any] = {
+            "num_beams": 3,
+            "length_penalty": 1.0,
+            "max_length": 64,
+            "no_repeat_ngram_size": 2,
+            "early_stopping": True,
+        }
         bad = [[model.config.pad_token_id], [vocabulary(folder)["<unk>"]]]
         expected = model.generate(**reference(text, return_tensors="pt"), bad_words_ids=bad, **options)
         ids = tokenizer(text, return_tensors="pt", return_token_type_ids=False)

@@ -107,9 +107,8 @@ class Reference:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(
-    ("norm", "activation"), [("post", "relu"), ("post", "swish"), ("pre", "relu"), ("pre", "gelu")]
-)
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
 @torch.inference_mode()
 def test_the_same_logits(tmp_path: Path, norm: str, activation: str, bias: bool) -> None:
     made = bundle(norm=norm, activation=activation, attention_bias=bias, output_bias=bias)
@@ -119,12 +118,8 @@ def test_the_same_logits(tmp_path: Path, norm: str, activation: str, bias: bool)
     lengths = torch.tensor([9, 4, 1])
     reference = Reference(tmp_path / "out")
     found = reference.logits(source, lengths, target)
-    assert_close(
-        found,
-        F.linear(made.model(source, lengths, target), made.model.output, made.model.output_bias),
-        atol=1e-4,
-        rtol=1e-4,
-    )
+    expected = F.linear(made.model(source, lengths, target), made.model.output, made.model.output_bias)
+    assert_close(found, expected, atol=1e-4, rtol=1e-4)
     assert reference.read == set(reference.weights)  # nothing in the file that the library would not know
     assert reference.weights["model.shared.weight"].shape == (reference.config["vocab_size"], 16)
 

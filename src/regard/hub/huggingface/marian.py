@@ -51,7 +51,8 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
     source, target = (spm.read(folder / name) for name in ("source.spm", "target.spm"))
     pad, end, unknown = config["pad_token_id"], config["eos_token_id"], vocabulary[SPECIALS[UNK]]
     others = {name: i for name, i in vocabulary.items() if i not in (pad, end, unknown)}
-    missing = [name for name in (source.scores | target.scores) if name not in {*vocabulary, *SPECIALS}]
+    known = {*vocabulary, *SPECIALS}
+    missing = [name for name in source.scores | target.scores if name not in known]
     names = [*SPECIALS, *(f"<{name}>" if name in SPECIALS else name for name in others), *missing]
     numbers = [pad, unknown, config["decoder_start_token_id"], end, *others.values(), *[unknown] * len(missing)]
     with Unfilled():
