@@ -18,7 +18,7 @@ from regard.config import ScoreConfig
 from regard.data.formats import read_lines
 from regard.data.sets import get
 from regard.files import write_text
-from regard.hub import ctranslate2, transformers
+from regard.hub import ctranslate2, huggingface
 from regard.tasks.scores import compare, score
 
 # Of the two trainings, for fewer updates than the recipes have: enough for translations of the right length, and for a
@@ -112,7 +112,7 @@ def started(model: Bundle, folder: Path) -> dict[str, Worker]:
         if not (folder / precision).exists():
             ctranslate2.export(model, folder / precision, precision)
     if not (folder / "transformers").exists():
-        transformers.export(model, folder / "transformers")
+        huggingface.export(model, folder / "transformers")
     python = sys.executable
     found = {OWN: Worker(python, "regard_worker.py", model.path, "torch", "float32")}
     for precision, mark in (("float32", ""), ("int8", " int8")):  # neighbours are compared

@@ -46,6 +46,12 @@ class Bundle:
     def parameters(self) -> int:
         return sum(p.numel() for p in self.model.parameters())
 
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether a number is the same token on both sides, though texts may be cut differently."""
+        words = [[side.token(i) for i in range(len(side))] for side in (self.source, self.target)]
+        return words[0] == words[1]
+
     def save(self, folder: Path) -> None:
         """Writes the bundle; an older one in its place is replaced in one step."""
         weights = {name: p.detach() for name, p in self.model.named_parameters()}

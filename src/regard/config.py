@@ -235,7 +235,8 @@ class Recipe(Section):
 
     def shape(self) -> Any:
         """The model's config but for the vocabularies, which the tokenizers will decide."""
-        return self.network(8, 8 if self.tokenizer.shared else 9)
+        one = self.tokenizer.shared or self.tokenizer.kind == "imported"  # two of those may have one vocabulary
+        return self.network(8, 8 if one else 9)
 
     def network(self, source_vocabulary: int, target_vocabulary: int) -> Any:
         """The model's config: the named size, the recipe's own keys over it, and the tokenizers' sizes."""

@@ -27,6 +27,7 @@ KINDS: list[dict[str, Any]] = [
     {"norm": "pre", "attention_bias": True, "activation": "gelu"},
     {"positions": "learned", "max_positions": 40, "decoder_layers": 1},
     {"positions": "none", "norm": "pre"},
+    {"activation": "swish", "output_bias": True, "attention_bias": True},
 ]
 
 

@@ -18,7 +18,7 @@ from regard.bundle import Bundle
 from regard.cli import main
 from regard.decode import DecodeOptions
 from regard.errors import UserError
-from regard.hub.transformers import export
+from regard.hub.huggingface import export
 from regard.models import Transformer
 from regard.text import BOS, EOS, PAD, Tokenizer
 
@@ -45,7 +45,7 @@ class Reference:
         self.weights = load_file(folder / "model.safetensors")
         self.read: set[str] = set()
         self.pre = {"marian": False, "pegasus": True}[self.config["model_type"]]
-        self.activation: Any = {"relu": F.relu, "gelu": F.gelu}[self.config["activation_function"]]
+        self.activation: Any = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[self.config["activation_function"]]
 
     def logits(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         real = (torch.arange(source.size(1)) < lengths[:, None])[:, None, None]  # B 1 1 S
@@ -107,17 +107,19 @@ class Reference:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("norm", "activation"), [("post", "relu"), ("post", "gelu"), ("pre", "relu"), ("pre", "gelu")])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
 @torch.inference_mode()
 def test_the_same_logits(tmp_path: Path, norm: str, activation: str, bias: bool) -> None:
-    made = bundle(norm=norm, activation=activation, attention_bias=bias)
+    made = bundle(norm=norm, activation=activation, attention_bias=bias, output_bias=bias)
     export(made, tmp_path / "out")
     g = torch.Generator().manual_seed(0)
     source, target = (torch.randint(len(TOKENIZER), (3, n), generator=g) for n in (9, 7))
     lengths = torch.tensor([9, 4, 1])
     reference = Reference(tmp_path / "out")
     found = reference.logits(source, lengths, target)
-    assert_close(found, F.linear(made.model(source, lengths, target), made.model.output), atol=1e-4, rtol=1e-4)
+    expected = F.linear(made.model(source, lengths, target), made.model.output, made.model.output_bias)
+    assert_close(found, expected, atol=1e-4, rtol=1e-4)
     assert reference.read == set(reference.weights)  # nothing in the file that the library would not know
     assert reference.weights["model.shared.weight"].shape == (reference.config["vocab_size"], 16)
 

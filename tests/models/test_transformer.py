@@ -311,7 +311,7 @@ def test_closed_form_counts_what_is_there(
         vocabularies = (vocabularies[0], vocabularies[0])
     config = TransformerConfig(
         d_model=heads * width, heads=heads, d_ff=d_ff, encoder_layers=layers[0], decoder_layers=layers[1], norm=norm,
-        positions=positions, attention_bias=bias, tie=tie, source_vocabulary=vocabularies[0],
+        positions=positions, attention_bias=bias, output_bias=bias, tie=tie, source_vocabulary=vocabularies[0],
         target_vocabulary=vocabularies[1], max_positions=max_positions,
     )  # fmt: skip
     assert config.parameters() == counted(config)

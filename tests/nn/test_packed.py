@@ -43,6 +43,10 @@ MOVES: list[tuple[int, list[int], list[int] | None]] = [
     (1, [0], None),
 ]
 OPTIONS = ("norm", "activation", "positions", "attention_bias", "tie", "decoder_layers", "padded")
+MORE = [
+    {"activation": "swish", "output_bias": True, "padded": True},
+    {"output_bias": True, "norm": "pre", "padded": False},
+]
 GRID: list[dict[str, Any]] = [
     dict(zip(OPTIONS, options, strict=True))
     for options in itertools.product(
@@ -52,7 +56,7 @@ GRID: list[dict[str, Any]] = [
 ][::5]  # fmt: skip  # of 384; in every fifth, any three options still meet in all their ways
 
 
-@pytest.mark.parametrize("options", GRID, ids=lambda options: "-".join(map(str, options.values())))
+@pytest.mark.parametrize("options", GRID + MORE, ids=lambda options: "-".join(map(str, options.values())))
 @torch.inference_mode()
 def test_logits_agree_at_every_step(options: dict[str, Any]) -> None:
     lengths = LENGTHS if options["padded"] else None

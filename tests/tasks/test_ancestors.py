@@ -11,7 +11,7 @@ import regard
 from regard.align import IBM1
 from regard.config import make_recipe
 from regard.errors import UserError
-from regard.hub import ctranslate2, transformers
+from regard.hub import ctranslate2, huggingface
 from regard.serve.align import align
 from regard.training.session import train
 from regard.view.agreement import agreement
@@ -75,7 +75,7 @@ def test_attention_is_seen_and_where_there_is_none_it_is_told(trained: tuple[str
 
 def test_other_programs_formats_are_refused(trained: tuple[str, Path], tmp_path: Path) -> None:
     bundle = regard.load(trained[1]).bundle
-    for export in (ctranslate2.export, transformers.export):
+    for export in (ctranslate2.export, huggingface.export):
         with pytest.raises(UserError, match=f"this model is '{bundle.name}'"):
             export(bundle, tmp_path / "out")
 

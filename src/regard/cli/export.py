@@ -18,15 +18,13 @@ def export(
 ) -> None:
     """Write a model for CTranslate2 or for Hugging Face Transformers, with its tokenizers."""
     from regard.bundle import load_bundle
-    from regard.config import WRITING
     from regard.errors import UserError
-    from regard.hub import ctranslate2, huggingface, transformers
+    from regard.hub import ctranslate2, huggingface
 
     if to == "ctranslate2":
         ctranslate2.export(load_bundle(model), out, precision)
     elif precision == "float32":
-        bundle = load_bundle(model)
-        (transformers if bundle.task in WRITING else huggingface).export(bundle, out)
+        huggingface.export(load_bundle(model), out)
     else:
         raise UserError("only ctranslate2 knows weights of int8; leave out --precision")
     size = sum(f.stat().st_size for f in out.iterdir()) / 1e6

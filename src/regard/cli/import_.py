@@ -13,7 +13,7 @@ def import_(
         bool, typer.Option("--allow-pickle", help="Also read pytorch_model.bin, weights only.")
     ] = False,
 ) -> None:
-    """Read a BERT, RoBERTa, GPT or GPT-2 from config.json, safetensors and tokenizer files."""
+    """Read a BERT, RoBERTa, GPT, GPT-2 or Marian (OPUS-MT) from config.json, safetensors and tokenizer files."""
     from regard.errors import UserError
     from regard.hub import huggingface
 

@@ -67,7 +67,7 @@ class Sentence:
             rows = before.expand(len(padded), -1)
             tokens = torch.zeros(rows.shape, device=device)  # B T, the probability of each token
             for network in self.networks:
-                logits = F.linear(network(padded, lengths, rows), network.output).float()  # B T V
+                logits = F.linear(network(padded, lengths, rows), network.output, network.output_bias).float()  # B T V
                 mine = logits.gather(2, wanted.expand(len(padded), -1)[..., None])[..., 0]
                 tokens += (mine - logits.logsumexp(-1)).exp()
             tokens /= len(self.networks)

@@ -136,7 +136,8 @@ def _specified(bundle: Bundle, specs: Any) -> Any:
             f"CTranslate2 cannot run this model ({c.positions} positions, {c.attention} attention, "
             f"{c.encoder_layers} encoder layers): it knows full attention with added positions; use the torch engine"
         )
-    activation = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU}[c.activation]
+    kinds = specs.Activation
+    activation = {"relu": kinds.RELU, "gelu": kinds.GELU, "swish": kinds.SWISH}[c.activation]
     spec = specs.TransformerSpec.from_config(
         (c.encoder_layers, c.decoder_layers), c.heads, pre_norm=c.norm == "pre", activation=activation
     )
@@ -158,7 +159,8 @@ def _specified(bundle: Bundle, specs: Any) -> Any:
         _norm(spec.encoder.layer_norm, model.encoder_norm)
         _norm(spec.decoder.layer_norm, model.decoder_norm)
     spec.decoder.projection.weight = _array(model.output)
-    spec.decoder.projection.bias = np.zeros(len(bundle.target), dtype=np.float32)
+    zeros = torch.zeros(len(bundle.target))
+    spec.decoder.projection.bias = _array(zeros if model.output_bias is None else model.output_bias)
     spec.decoder.projection.bias[NEVER] = -1e4  # cheaper than its options that suppress tokens at every step
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[BOS], SPECIALS[EOS]
     spec.config.decoder_start_token = SPECIALS[BOS]

@@ -1,17 +1,19 @@
 """SentencePiece models, as OPUS-MT brings them, read into the `tokenizers` library: no code of theirs is needed."""
 
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import UserError
 
 SPACE = "▁"
 NORMAL, UNKNOWN, CONTROL, USER, BYTE = 1, 2, 3, 4, 6  # kinds of piece
 UNIGRAM = 1
+LANGUAGE = re.compile(r">>.+<<")
 FOREIGN = -10_000.0  # the score of a token that is the other language's: taken only where there is nothing else
 
 
@@ -56,23 +58,32 @@ def _pieces(data: bytes, path: Path) -> Pieces:
     return Pieces(scores, charsmap, prefix, spaces)
 
 
-def tokenizer(pieces: Pieces, vocabulary: dict[str, int], unknown: str) -> Tokenizer:
-    """One with the ids of `vocabulary`, in which the pieces of two languages may be together."""
-    names = sorted(vocabulary, key=vocabulary.__getitem__)
-    if [vocabulary[name] for name in names] != list(range(len(names))):
-        raise UserError("the vocabulary's ids are not 0, 1, 2, ...")
+def tokenizer(pieces: Pieces, names: Sequence[str], unknown: str = "<unk>") -> Tokenizer:
+    """One with these tokens in this order, in which the pieces of two languages may be together.
+
+    A token such as >>fra<<, which tells a model of many languages which one to write, is one wherever it stands.
+    """
     scored = [(name, pieces.scores.get(name, FOREIGN)) for name in names]
-    inner = Tokenizer(models.Unigram(scored, unk_id=vocabulary[unknown]))
+    inner = Tokenizer(models.Unigram(scored, unk_id=names.index(unknown)))
     steps: list[normalizers.Normalizer] = []
     if pieces.charsmap:
         steps.append(normalizers.Precompiled(pieces.charsmap))
     if pieces.remove_extra_spaces:
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    if pieces.add_prefix:
+        steps.append(normalizers.Prepend(SPACE))
     if steps:
         inner.normalizer = normalizers.Sequence(steps)
-    scheme = "always" if pieces.add_prefix else "never"
-    inner.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, prepend_scheme=scheme, split=True)
-    inner.decoder = decoders.Metaspace(SPACE, prepend_scheme=scheme)
+    # Characters that no piece has stand alone: no token of the other language, and no "</s>", spans them and others.
+    known = "".join(re.escape(c) for c in sorted({c for piece in pieces.scores for c in piece}))
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(SPACE, prepend_scheme="never", split=True),
+            pre_tokenizers.Split(Regex(f"[^{known}]+"), "isolated"),
+        ]
+    )
+    inner.decoder = decoders.Metaspace(SPACE, prepend_scheme="always" if pieces.add_prefix else "never")
+    inner.add_tokens([AddedToken(name, normalized=False) for name in names if LANGUAGE.fullmatch(name)])
     return inner
 
 

@@ -59,6 +59,7 @@ class Stepwise(nn.Module):
     """A network that trains by the same steps as it decodes by: `write` takes one token or a whole target."""
 
     embed: nn.ModuleDict
+    output_bias: Tensor | None = None
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Any:
         raise NotImplementedError

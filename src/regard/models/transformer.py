@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -31,13 +32,14 @@ class TransformerConfig(PairConfig):
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights (slower on CPU)")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
     norm: Literal["post", "pre"] = Field("post", description="layer norm after each sub-layer (published) or before it")
-    activation: Literal["relu", "gelu"] = Field("relu", description="the feed-forward layers' non-linearity")
+    activation: Literal["relu", "gelu", "swish"] = Field("relu", description="the feed-forward layers' non-linearity")
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
         "sinusoidal", description="how word order is known"
     )
     max_positions: int = Field(1024, ge=1, description="how many positions are learned, with positions = 'learned'")
     attention: str = Field("full", description="the attention kernel; of an rnn: none, dot, general or additive")
     attention_bias: bool = Field(False, description="biases in the attention's projections")
+    output_bias: bool = Field(False, description="a bias for each token before the softmax")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -72,7 +74,8 @@ class TransformerConfig(PairConfig):
             encoder, decoder = encoder + norm, decoder + norm
         if self.positions == "learned":
             encoder, decoder = encoder + self.max_positions * d, decoder + self.max_positions * d
-        return encoder + decoder + self.embedding_parameters()
+        bias = self.target_vocabulary if self.output_bias else 0
+        return encoder + decoder + self.embedding_parameters() + bias
 
 
 # Published: table 3 of the paper (millions of weights) and the Multi30k model of Wu 2021, each with its vocabulary.
@@ -157,6 +160,7 @@ class Transformer(nn.Module):
             DecoderLayer(attention(rotary), attention(), feed_forward(), residual) for _ in range(c.decoder_layers)
         )
         self.decoder_norm = last_norm()
+        self.output_bias = nn.Parameter(torch.zeros(c.target_vocabulary)) if c.output_bias else None
         self.apply(self._initialise)
 
     @staticmethod
@@ -210,7 +214,7 @@ class Transformer(nn.Module):
 
     @property
     def output(self) -> Tensor:
-        """The matrix before the softmax (V D); logits are states @ output^T."""
+        """The matrix before the softmax (V D); logits are states @ output^T + output_bias."""
         embedding = self.embed["output"]
         assert isinstance(embedding, nn.Embedding)
         return embedding.weight
@@ -232,7 +236,7 @@ class Transformer(nn.Module):
         x = self.embedded(tokens, "target", state.length)  # R T D
         for layer, cache in zip(self.decoder, state.caches, strict=True):
             x = layer(x, None, own, state.source, cache)
-        return F.linear(self.decoder_norm(x[:, -1]), self.output), state
+        return F.linear(self.decoder_norm(x[:, -1]), self.output, self.output_bias), state
 
 
 class Packed:
@@ -245,7 +249,8 @@ class Packed:
         layers = [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
         table = embedding.weight.detach() * math.sqrt(model.config.d_model)
         positions = dict(model.positions).get("target")
-        self.decoder = PackedDecoder(layers, model.decoder_norm, table, positions, model.output.detach())
+        bias = None if model.output_bias is None else model.output_bias.detach()
+        self.decoder = PackedDecoder(layers, model.decoder_norm, table, positions, model.output.detach(), bias)
 
     def start(self, memory: Memory) -> PackedState:
         return self.decoder.start(memory.states, memory.lengths)

@@ -22,6 +22,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu2": SquaredReLU,
     "gelu": nn.GELU,
     "gelu_tanh": lambda: nn.GELU("tanh"),
+    "swish": nn.SiLU,
 }
 
 

@@ -112,13 +112,14 @@ class PackedDecoder:
         table: Tensor,
         positions: nn.Module | None,
         output: Tensor,
+        bias: Tensor | None = None,
     ) -> None:
         self.layers = [_Layer(layer) for layer in layers]
         self.heads = layers[0].attention.heads
         self.memory = _Affine(*(p for layer in layers for p in (layer.cross.k, layer.cross.v)))
         self.last = _norm(last) if isinstance(last, nn.LayerNorm) else None
         self.table, self.positions = table, positions
-        self.output = output.t().contiguous()  # D V
+        self.output, self.bias = output.t().contiguous(), bias  # D V, V
 
     def start(self, memory: Tensor, lengths: Tensor | None) -> PackedState:
         sentences, length, width = memory.shape
@@ -136,7 +137,8 @@ class PackedDecoder:
         seen, sources = state.grown[:, :, :, :, : state.length].unbind(), state.source.unbind()
         for layer, place, past, source in zip(self.layers, places, seen, sources, strict=True):
             x = layer(x, place, past, source, state.mask)
-        return torch.mm(x if self.last is None else torch.layer_norm(x, *self.last), self.output)
+        x = x if self.last is None else torch.layer_norm(x, *self.last)
+        return torch.mm(x, self.output) if self.bias is None else torch.addmm(self.bias, x, self.output)
 
 
 class _Affine:

@@ -142,7 +142,7 @@ class TranslationTask:
     def _loss(self, model: Pair, batch: Batch, smoothing: float) -> Loss:
         states = model(batch.source, batch.lengths, batch.target_in)  # B T D
         real = batch.target_out != PAD
-        total, nll = smoothed_loss(states[real], model.output, None, batch.target_out[real], smoothing)
+        total, nll = smoothed_loss(states[real], model.output, model.output_bias, batch.target_out[real], smoothing)
         return Loss(total, batch.count, {"nll": nll})
 
     def evaluate(self, model: Pair) -> Evaluation:

@@ -226,7 +226,7 @@ def _recorded(bundle: "Bundle", source: list[int], written: list[int]) -> tuple[
     bundle.model.eval()
     with torch.inference_mode(), record(bundle.model, full=True) as trace, record_norms(bundle.model) as norms:
         states = bundle.model(tokens, None, before)
-        logits = F.linear(states[0], bundle.model.output)  # T V
+        logits = F.linear(states[0], bundle.model.output, bundle.model.output_bias)  # T V
     return trace, norms, logits
 
 

@@ -5,11 +5,13 @@ from typing import Any
 
 from regard.bundle import Bundle
 from regard.errors import UserError
-from regard.hub.huggingface import bert, gpt
+from regard.hub.huggingface import bert, gpt, marian
 from regard.hub.huggingface.layout import read_json, read_weights
 
-FAMILIES: dict[str, Any] = {"bert": bert, "roberta": bert, "gpt2": gpt, "openai-gpt": gpt}  # their model_type
-MODELS: dict[str, Any] = {"bert": bert, "gpt": gpt}  # our names
+FAMILIES: dict[str, Any] = {
+    "bert": bert, "roberta": bert, "gpt2": gpt, "openai-gpt": gpt, "marian": marian,
+}  # fmt: skip  # their model_type
+MODELS: dict[str, Any] = {"bert": bert, "gpt": gpt, "transformer": marian}  # our names
 
 
 def read(folder: Path, *, allow_pickle: bool = False) -> Bundle:
@@ -25,5 +27,5 @@ def read(folder: Path, *, allow_pickle: bool = False) -> Bundle:
 def export(bundle: Bundle, out: Path) -> None:
     """Writes what `transformers` loads: config, weights, tokenizer."""
     if bundle.name not in MODELS:
-        raise UserError(f"a {bundle.name} cannot be written in this layout; these can: {', '.join(MODELS)}")
+        raise UserError(f"this model is {bundle.name!r}; in this layout can be written: {', '.join(MODELS)}")
     MODELS[bundle.name].export(bundle, out)
