@@ -46,6 +46,9 @@ def _check(bundle: Bundle) -> None:
     c = bundle.model.config
     if not isinstance(bundle.model, Transformer):
         raise UserError(f"Transformers' Marian and Pegasus are Transformers; this model is {bundle.name!r}")
+    if c.copying or c.embedding_norm:
+        what = "copies words from the source" if c.copying else "has a norm of its embeddings"
+        raise UserError(f"Transformers' Marian and Pegasus have no such part: this model {what}")
     if bundle.source.checksum != bundle.target.checksum or len(set(c.tie)) < 3:
         raise UserError("Transformers' Marian and Pegasus have one vocabulary and one embedding; this model has more")
     if c.positions != "sinusoidal" or c.attention != "full":
