@@ -12,14 +12,16 @@ from torch.testing import assert_close
 
 import regard
 from regard.bundle import Bundle, load_bundle
-from regard.config import make_recipe
+from regard.config import load_recipe, make_recipe
 from regard.errors import UserError
+from regard.explain.translation import why
 from regard.hub import ctranslate2, transformers
 from regard.models import Bert, BertConfig, HeadConfig
 from regard.models.heads import PreTrainer
 from regard.text import BOS, EOS, IMPORTED, PAD, UNK, Specials, Tokenizer
 from regard.training.session import train
 from regard.training.transfer import with_decoder
+from regard.view.look import look
 
 WORDS = sorted({word for pair in make_pairs() for text in pair for word in text.split()})
 SPECIAL = {"[PAD]": 0, "[UNK]": 5, "[CLS]": 6, "[SEP]": 7, "[MASK]": 9}  # far from ours, as BERT's are
@@ -101,9 +103,24 @@ def test_from_a_bert_to_summaries(tmp_path: Path) -> None:
         ["the man eats the bread"]
     )
     assert model.n_best(["a cake"], n_best=2, sample=True)
+    assert look(model, "the man eats the bread").weights["cross"].shape[-1] == 6
+    assert why(model, "the man eats", "el hombre", masks=8).values.shape == (2, 3)
     for export in (ctranslate2.export, transformers.export):
         with pytest.raises(UserError, match=r"cop(y|ies) words from the source"):
             export(bundle, tmp_path / "out")
+
+
+def test_a_resumed_run_needs_the_bert_no_longer_and_is_the_same(tmp_path: Path) -> None:
+    reader().save(tmp_path / "bert")
+    pairs = make_pairs()
+    told: dict[str, Any] = {"pairs": pairs[:60], "dev": pairs[60:64]}
+    whole = train(recipe(copying=True), tmp_path / "whole", start_from=tmp_path / "bert", **told)
+    half = recipe(copying=True)
+    half = half.model_copy(update={"train": half.train.model_copy(update={"steps": 6})})
+    train(half, tmp_path / "run", start_from=tmp_path / "bert", **told)
+    again = train(load_recipe(tmp_path / "run" / "recipe.toml", ["steps=12"]), tmp_path / "run", resume=True, **told)
+    for (name, one), other in zip(whole.model.named_parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(one, other), name
 
 
 def test_lower_layers_can_be_frozen_and_learn_more_slowly(tmp_path: Path) -> None:

@@ -248,9 +248,9 @@ class Transformer(Paired):
     ) -> tuple[Tensor, Tensor]:
         if self.pointer is None:
             return super().losses(source, lengths, target, wanted, real, smoothing)
-        log_p = self.logits(source, lengths, target)[real]  # N V
-        nll = -log_p.gather(1, wanted[real][:, None]).sum()
-        return (1 - smoothing) * nll - smoothing * log_p.mean(1).sum(), nll.detach()
+        memory = self.encode(source, lengths)
+        copies = self.pointer.copies(source, memory.states, lengths)
+        return self.pointer.losses(self.decoded(memory, target), self.output, copies, wanted, real, smoothing)
 
     def for_decoding(self) -> "Packed":
         """The same model, faster at writing token by token; its decoder's weights are copied."""

@@ -1,6 +1,6 @@
 """Copying: a word can be taken over from the source in place of being chosen from the vocabulary (See 2017)."""
 
-# Shapes: R rows (B, or hypotheses when decoding), N sentences, T target length, S source length, D width, V vocabulary.
+# Shapes: R rows (hypotheses, or sentences), N sentences, T target length, S source length, D width, V vocabulary.
 
 import torch
 from torch import Tensor, nn
@@ -40,16 +40,36 @@ class Pointer(nn.Module):
         return Copies(tokens, self.k(memory), lengths)
 
     def forward(self, states: Tensor, logits: Tensor, source: Copies) -> Tensor:
-        """log p (R T V). The rows of a sentence stand together, equally many each."""
-        sentences, length = source.tokens.shape
-        exact = torch.promote_types(logits.dtype, torch.float32)
-        q = self.q(states).view(sentences, -1, states.size(-1))  # N R/N*T D
-        weights = attention_weights(q[:, None], source.keys[:, None], source.mask)[:, 0].to(exact)  # N R/N*T S
-        where = source.tokens[:, None].expand_as(weights).reshape(-1, length)
-        copied = torch.zeros_like(logits, dtype=exact).flatten(0, 1)  # R*T V
-        copied = copied.scatter_add(1, where, weights.reshape(-1, length)).view_as(logits)
-        gate = self.gate(states).to(exact)  # R T 1
-        written = F.logsigmoid(gate) + logits.to(exact).log_softmax(-1)
+        """log p (R T V)."""
+        weights = self._weights(states, source)  # R T S
+        where = source.tokens.repeat_interleave(len(states) // len(source.tokens), 0)[:, None].expand_as(weights)
+        copied = torch.zeros_like(logits, dtype=weights.dtype).scatter_add(2, where, weights)
+        return self._mixed(states, logits.to(weights.dtype).log_softmax(-1), copied)
+
+    def losses(
+        self, states: Tensor, output: Tensor, source: Copies, wanted: Tensor, real: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        """Sums of the smoothed loss and of -log p over the wanted tokens (R T) that are real, as p of these alone.
+
+        The softmax is what is smoothed: to smooth p itself would punish the gate for every word that is not there.
+        """
+        weights = self._weights(states, source)  # R T S
+        copied = (weights * (source.tokens[:, None] == wanted[..., None])).sum(-1)[real]  # n
+        states, wanted = states[real], wanted[real]
+        words = F.linear(states, output).to(weights.dtype).log_softmax(-1)  # n V
+        nll = -self._mixed(states, words.gather(1, wanted[:, None]), copied[:, None]).sum()
+        return (1 - smoothing) * nll - smoothing * words.mean(1).sum(), nll.detach()
+
+    def _weights(self, states: Tensor, source: Copies) -> Tensor:
+        """a (R T S). The rows of a sentence stand together, equally many each."""
+        q = self.q(states).view(len(source.tokens), 1, -1, states.size(-1))  # N 1 R/N*T D
+        weights = attention_weights(q, source.keys[:, None], source.mask)
+        exact = torch.promote_types(weights.dtype, torch.float32)
+        return weights.view(*states.shape[:2], -1).to(exact)
+
+    def _mixed(self, states: Tensor, words: Tensor, copied: Tensor) -> Tensor:
+        """log(g exp(words) + (1 - g) copied)."""
+        gate = self.gate(states).to(words.dtype)
         # What is nowhere in the source has no logarithm; the least number keeps the gradient one.
-        taken = F.logsigmoid(-gate) + copied.clamp(min=torch.finfo(exact).tiny).log()
-        return torch.logaddexp(written, taken)
+        taken = copied.clamp(min=torch.finfo(copied.dtype).tiny).log()
+        return torch.logaddexp(F.logsigmoid(gate) + words, F.logsigmoid(-gate) + taken)
