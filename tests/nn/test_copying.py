@@ -111,6 +111,12 @@ def test_steps_plain_and_packed_are_the_forward_pass(norm: dict[str, Any]) -> No
         assert_close(found, expected[:, -1])
 
 
+@pytest.mark.parametrize("norm", [{}, {"embedding_norm": True, "positions": "learned", "max_positions": 9}], ids=str)
+def test_closed_form_counts_what_is_there(norm: dict[str, Any]) -> None:
+    model = make(**norm)
+    assert model.config.parameters() == sum(p.numel() for p in model.parameters())
+
+
 def test_one_vocabulary_is_needed() -> None:
     with pytest.raises(ValidationError, match="one tokenizer for both sides"):
         TransformerConfig(copying=True, source_vocabulary=8, target_vocabulary=9, tie=("target", "output"))

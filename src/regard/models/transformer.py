@@ -240,7 +240,8 @@ class Transformer(Paired):
             return super().logits(source, lengths, target)
         memory = self.encode(source, lengths)
         states = self.decoded(memory, target)
-        out: Tensor = self.pointer(states, F.linear(states, self.output), self.copies(memory))
+        copies = self.pointer.copies(source, memory.states, lengths)
+        out: Tensor = self.pointer(states, F.linear(states, self.output), copies)
         return out
 
     def losses(

@@ -11,10 +11,10 @@ from regard.config import TrainConfig
 from regard.errors import UserError
 from regard.training.muon import Muon
 
-# Layers that read: a body's, or an encoder's. Below them are the embeddings of both, and a body's other parts, but how
+# Layers that read: a body's, or an encoder's. Below them are the embeddings of either and a body's other parts, but how
 # its layers are mixed is learned with the head (ELMo).
 READING = re.compile(r"(?:body\.)?(?:layers|encoder)\.(\d+)\.")
-BELOW = re.compile(r"body\.(?!mix\.)|embed\.|positions\.|embedding_norms\.")
+BELOW = re.compile(r"body\.(?!mix\.)|embed\.|(?:positions|embedding_norms)\.(?:source|target)\.")
 
 
 def rate(config: TrainConfig, step: int, d_model: int) -> float:
