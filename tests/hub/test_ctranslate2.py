@@ -28,6 +28,7 @@ KINDS: list[dict[str, Any]] = [
     {"positions": "learned", "max_positions": 40, "decoder_layers": 1},
     {"positions": "none", "norm": "pre"},
     {"activation": "swish", "output_bias": True, "attention_bias": True},
+    {"positions": "learned", "max_positions": 40, "embedding_norm": True},
 ]
 
 
@@ -134,6 +135,8 @@ def test_the_exported_folder_is_one_that_ctranslate2_loads(tmp_path: Path) -> No
 def test_what_it_cannot_do_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="rotary positions"):
         CTranslate2(bundle(positions="rotary"))
+    with pytest.raises(UserError, match="cannot copy words"):
+        CTranslate2(bundle(copying=True, target_vocabulary=len(SOURCE)))
     with pytest.raises(UserError, match="precision 'int4'"):
         export(bundle(), tmp_path / "out", "int4")
     assert not (tmp_path / "out").exists()

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn import functional as F
 
 from regard.decode.engine import pad
 from regard.errors import UserError
@@ -67,7 +66,7 @@ class Sentence:
             rows = before.expand(len(padded), -1)
             tokens = torch.zeros(rows.shape, device=device)  # B T, the probability of each token
             for network in self.networks:
-                logits = F.linear(network(padded, lengths, rows), network.output, network.output_bias).float()  # B T V
+                logits = network.logits(padded, lengths, rows).float()  # B T V
                 mine = logits.gather(2, wanted.expand(len(padded), -1)[..., None])[..., 0]
                 tokens += (mine - logits.logsumexp(-1)).exp()
             tokens /= len(self.networks)

@@ -136,16 +136,24 @@ def _specified(bundle: Bundle, specs: Any) -> Any:
             f"CTranslate2 cannot run this model ({c.positions} positions, {c.attention} attention, "
             f"{c.encoder_layers} encoder layers): it knows full attention with added positions; use the torch engine"
         )
+    if c.copying:
+        raise UserError("CTranslate2 cannot copy words from the source, as this model does; use the torch engine")
     kinds = specs.Activation
     activation = {"relu": kinds.RELU, "gelu": kinds.GELU, "swish": kinds.SWISH}[c.activation]
     spec = specs.TransformerSpec.from_config(
-        (c.encoder_layers, c.decoder_layers), c.heads, pre_norm=c.norm == "pre", activation=activation
+        (c.encoder_layers, c.decoder_layers),
+        c.heads,
+        pre_norm=c.norm == "pre",
+        activation=activation,
+        layernorm_embedding=c.embedding_norm,
     )
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
-        stack.scale_embeddings = True
+        stack.scale_embeddings = not c.embedding_norm
         embedding = stack.embeddings[0] if side == "source" else stack.embeddings
         embedding.weight = _array(_embedding(model, side).weight)
         stack.position_encodings.encodings = _positions(model, side)
+        if c.embedding_norm:
+            _norm(stack.layernorm_embedding, model.embedding_norms[side])
     for layer, described in zip(model.encoder, spec.encoder.layer, strict=True):
         assert isinstance(layer, EncoderLayer)
         _self_attention(described.self_attention, layer.attention, layer.after_attention)

@@ -1,4 +1,4 @@
-"""What networks that write one sequence from another share: vocabularies, tied embeddings, and steps."""
+"""What networks that write one sequence from another share: vocabularies, tied embeddings, losses, and steps."""
 
 # Shapes: B batch, R rows (hypotheses), T target length, D width, V vocabulary.
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models.config import ModelConfig
+from regard.nn.loss import smoothed_loss
 
 Embedding = Literal["source", "target", "output"]
 
@@ -55,11 +56,33 @@ def embeddings(config: PairConfig) -> nn.ModuleDict:
     )
 
 
-class Stepwise(nn.Module):
-    """A network that trains by the same steps as it decodes by: `write` takes one token or a whole target."""
+class Paired(nn.Module):
+    """A network that writes: `forward` gives the states before the softmax (B T D) for a known target."""
 
     embed: nn.ModuleDict
     output_bias: Tensor | None = None
+
+    @property
+    def output(self) -> Tensor:
+        """The matrix before the softmax (V D); logits are states @ output^T + output_bias."""
+        embedding = self.embed["output"]
+        assert isinstance(embedding, nn.Embedding)
+        return embedding.weight
+
+    def logits(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """Whose softmax is p(next) after each token of a known target (B T V)."""
+        return F.linear(self(source, lengths, target), self.output, self.output_bias)
+
+    def losses(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, real: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        """Sums of the smoothed loss and of -log p over the wanted tokens (B T) that are real, no padding."""
+        states = self(source, lengths, target)  # B T D
+        return smoothed_loss(states[real], self.output, self.output_bias, wanted[real], smoothing)
+
+
+class Stepwise(Paired):
+    """A network that trains by the same steps as it decodes by: `write` takes one token or a whole target."""
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Any:
         raise NotImplementedError
@@ -77,10 +100,3 @@ class Stepwise(nn.Module):
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Logits (R V) after one or more further tokens (R T) of each row."""
         return F.linear(self.write(tokens, state)[:, -1], self.output), state
-
-    @property
-    def output(self) -> Tensor:
-        """The matrix before the softmax (V D); logits are states @ output^T."""
-        embedding = self.embed["output"]
-        assert isinstance(embedding, nn.Embedding)
-        return embedding.weight

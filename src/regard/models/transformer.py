@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models.config import check_heads, check_positions
-from regard.models.pair import PairConfig, embeddings
+from regard.models.pair import PairConfig, Paired, embeddings
 from regard.nn.attention import ATTENTIONS, Fixed, Growing, Mask, MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
+from regard.nn.copying import Copies, Pointer
 from regard.nn.dropout import Dropout
 from regard.nn.packed import PackedDecoder, PackedState
 from regard.nn.position import Learned, Rotary, Sinusoidal
@@ -40,6 +41,10 @@ class TransformerConfig(PairConfig):
     attention: str = Field("full", description="the attention kernel; of an rnn: none, dot, general or additive")
     attention_bias: bool = Field(False, description="biases in the attention's projections")
     output_bias: bool = Field(False, description="a bias for each token before the softmax")
+    embedding_norm: bool = Field(
+        False, description="layer norm of the embeddings in place of the factor sqrt(d_model), as in BERT and BART"
+    )
+    copying: bool = Field(False, description="a word can be copied from the source in place of being chosen (See 2017)")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -52,12 +57,20 @@ class TransformerConfig(PairConfig):
             raise ValueError(
                 f"attention {self.attention!r} cannot do {', '.join(sorted(lacks))}, which a decoder needs"
             )
+        if self.embedding_norm and self.positions == "sinusoidal":
+            raise ValueError("embedding_norm would make the words small beside sinusoids; use positions = 'learned'")
+        if self.copying and self.source_vocabulary != self.target_vocabulary:
+            raise ValueError("copying takes tokens over as they are, so it needs one tokenizer for both sides")
         return self
 
     @property
     def embedding_shapes(self) -> dict[str, tuple[int, int]]:
         rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
         return {name: (n, self.d_model) for name, n in rows.items()}
+
+    @property
+    def embedding_scale(self) -> float:
+        return 1.0 if self.embedding_norm else math.sqrt(self.d_model)
 
     @property
     def longest(self) -> int | None:
@@ -74,8 +87,11 @@ class TransformerConfig(PairConfig):
             encoder, decoder = encoder + norm, decoder + norm
         if self.positions == "learned":
             encoder, decoder = encoder + self.max_positions * d, decoder + self.max_positions * d
+        if self.embedding_norm:
+            encoder, decoder = encoder + norm, decoder + norm
         bias = self.target_vocabulary if self.output_bias else 0
-        return encoder + decoder + self.embedding_parameters() + bias
+        pointer = 2 * (d * d + d) + d + 1 if self.copying else 0
+        return encoder + decoder + pointer + bias + self.embedding_parameters()
 
 
 # Published: table 3 of the paper (millions of weights) and the Multi30k model of Wu 2021, each with its vocabulary.
@@ -97,13 +113,14 @@ class Memory:
 
     states: Tensor  # N S D
     lengths: Tensor | None  # N, how many positions are real; None when all are
+    tokens: Tensor  # N S
 
 
 class State:
     """Where decoding stands: one growing cache a layer, and the memory's projections, shared by all rows."""
 
-    def __init__(self, caches: list[tuple[Growing, Fixed]], lengths: Tensor | None) -> None:
-        self.caches = caches
+    def __init__(self, caches: list[tuple[Growing, Fixed]], lengths: Tensor | None, copies: Copies | None) -> None:
+        self.caches, self.copies = caches, copies
         self.source = Mask(lengths=lengths)
 
     @property
@@ -121,9 +138,11 @@ class State:
             fixed.keep(sentences)
         lengths = self.source.lengths
         self.source = Mask(lengths=None if lengths is None else lengths[sentences])
+        if self.copies is not None:
+            self.copies.keep(sentences)
 
 
-class Transformer(nn.Module):
+class Transformer(Paired):
     """Encoder and decoder. `forward` trains; `encode`, `start`, `step` decode."""
 
     Config = TransformerConfig
@@ -136,6 +155,8 @@ class Transformer(nn.Module):
         self.config = c = config
         self.embed = embeddings(c)
         self.positions = self._positions(c)
+        sides = ("source", "target") if c.embedding_norm else ()
+        self.embedding_norms = nn.ModuleDict({side: nn.LayerNorm(c.d_model) for side in sides})
         self.dropout = Dropout(c.dropout)
         rotary = Rotary(c.d_model // c.heads) if c.positions == "rotary" else None
 
@@ -161,6 +182,7 @@ class Transformer(nn.Module):
         )
         self.decoder_norm = last_norm()
         self.output_bias = nn.Parameter(torch.zeros(c.target_vocabulary)) if c.output_bias else None
+        self.pointer = Pointer(c.d_model) if c.copying else None
         self.apply(self._initialise)
 
     @staticmethod
@@ -188,10 +210,12 @@ class Transformer(nn.Module):
         return None if longest is None else longest - 1
 
     def embedded(self, tokens: Tensor, side: str, start: int = 0) -> Tensor:
-        """Dropout(E[x] sqrt(d) + PE), sections 3.4 and 3.5."""
-        x: Tensor = self.embed[side](tokens) * math.sqrt(self.config.d_model)
+        """Dropout(E[x] sqrt(d) + PE), sections 3.4 and 3.5; or Dropout(LayerNorm(E[x] + PE))."""
+        x: Tensor = self.embed[side](tokens) * self.config.embedding_scale
         if side in self.positions:
             x = self.positions[side](x, start)
+        if side in self.embedding_norms:
+            x = self.embedding_norms[side](x)
         out: Tensor = self.dropout(x)
         return out
 
@@ -200,11 +224,13 @@ class Transformer(nn.Module):
         x = self.embedded(source, "source")  # B S D
         for layer in self.encoder:
             x = layer(x, mask)
-        return Memory(self.encoder_norm(x), lengths)
+        return Memory(self.encoder_norm(x), lengths, source)
 
     def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
         """The decoder's last states (B T D) for a known target, all positions at once; see `output`."""
-        memory = self.encode(source, lengths)
+        return self.decoded(self.encode(source, lengths), target)
+
+    def decoded(self, memory: Memory, target: Tensor) -> Tensor:
         own, over = Mask(causal=True), Mask(lengths=memory.lengths)
         x = self.embedded(target, "target")  # B T D
         for layer in self.decoder:
@@ -212,12 +238,26 @@ class Transformer(nn.Module):
         out: Tensor = self.decoder_norm(x)
         return out
 
-    @property
-    def output(self) -> Tensor:
-        """The matrix before the softmax (V D); logits are states @ output^T + output_bias."""
-        embedding = self.embed["output"]
-        assert isinstance(embedding, nn.Embedding)
-        return embedding.weight
+    def logits(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """Whose softmax is p(next) after each token of a known target (B T V); log p itself when it copies."""
+        if self.pointer is None:
+            return super().logits(source, lengths, target)
+        memory = self.encode(source, lengths)
+        states = self.decoded(memory, target)
+        copies = self.pointer.copies(source, memory.states, lengths)
+        out: Tensor = self.pointer(states, F.linear(states, self.output, self.output_bias), copies)
+        return out
+
+    def losses(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, real: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        if self.pointer is None:
+            return super().losses(source, lengths, target, wanted, real, smoothing)
+        memory = self.encode(source, lengths)
+        copies = self.pointer.copies(source, memory.states, lengths)
+        return self.pointer.losses(
+            self.decoded(memory, target), self.output, self.output_bias, copies, wanted, real, smoothing
+        )
 
     def for_decoding(self) -> "Packed":
         """The same model, faster at writing token by token; its decoder's weights are copied."""
@@ -228,7 +268,10 @@ class Transformer(nn.Module):
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
             caches.append((Growing(), Fixed(*layer.cross.project(memory.states))))
-        return State(caches, memory.lengths)
+        return State(caches, memory.lengths, self.copies(memory))
+
+    def copies(self, memory: Memory) -> Copies | None:
+        return None if self.pointer is None else self.pointer.copies(memory.tokens, memory.states, memory.lengths)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (R V) after one or more further tokens (R T) of each row."""
@@ -236,24 +279,35 @@ class Transformer(nn.Module):
         x = self.embedded(tokens, "target", state.length)  # R T D
         for layer, cache in zip(self.decoder, state.caches, strict=True):
             x = layer(x, None, own, state.source, cache)
-        return F.linear(self.decoder_norm(x[:, -1]), self.output, self.output_bias), state
+        x = self.decoder_norm(x[:, -1])
+        return self.pointed(x, F.linear(x, self.output, self.output_bias), state.copies), state
+
+    def pointed(self, states: Tensor, logits: Tensor, copies: Copies | None) -> Tensor:
+        """The logits (R V), or with something to copy from, log p with it."""
+        if self.pointer is None or copies is None:
+            return logits
+        out: Tensor = self.pointer(states[:, None], logits[:, None], copies)
+        return out[:, 0]
 
 
 class Packed:
     """A Transformer whose decoder is packed for decoding: `encode`, `start` and `step` as the model's own."""
 
     def __init__(self, model: Transformer) -> None:
-        self.encode, self.limit = model.encode, model.limit
+        self.model, self.encode, self.limit = model, model.encode, model.limit
         embedding = model.embed["target"]
         assert isinstance(embedding, nn.Embedding)
         layers = [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
-        table = embedding.weight.detach() * math.sqrt(model.config.d_model)
-        positions = dict(model.positions).get("target")
-        bias = None if model.output_bias is None else model.output_bias.detach()
-        self.decoder = PackedDecoder(layers, model.decoder_norm, table, positions, model.output.detach(), bias)
+        table = embedding.weight.detach() * model.config.embedding_scale
+        positions, first = (dict(parts).get("target") for parts in (model.positions, model.embedding_norms))
+        output, bias = model.output.detach(), None if model.output_bias is None else model.output_bias.detach()
+        self.decoder = PackedDecoder(layers, table, positions, first, model.decoder_norm, output, bias)
 
     def start(self, memory: Memory) -> PackedState:
-        return self.decoder.start(memory.states, memory.lengths)
+        state = self.decoder.start(memory.states, memory.lengths)
+        state.copies = self.model.copies(memory)
+        return state
 
     def step(self, tokens: Tensor, state: PackedState) -> tuple[Tensor, PackedState]:
-        return self.decoder.step(tokens, state), state
+        states, logits = self.decoder.step(tokens, state)
+        return self.model.pointed(states, logits, state.copies), state

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.nn.blocks import DecoderLayer
+from regard.nn.copying import Copies
 
 
 class PackedState:
@@ -27,6 +28,7 @@ class PackedState:
         layers, _, sentences, heads, _, width = source.shape
         self.grown = source.new_empty(layers, 2, sentences, heads, 0, width)  # L 2 R H T K, with room for more T
         self.length = 0
+        self.copies: Copies | None = None  # of a model that copies
 
     def reorder(self, rows: Tensor) -> None:
         """Row i goes on from where row rows[i] stands; there may be more or fewer rows than before."""
@@ -38,6 +40,8 @@ class PackedState:
         """Forgets the source of all sentences but these."""
         self.source = self.source.index_select(2, sentences)
         self.mask = None if self.mask is None else self.mask[sentences]
+        if self.copies is not None:
+            self.copies.keep(sentences)
 
     def lengthen(self, rows: int) -> None:
         """One position more in each row; room is doubled, so that a step seldom copies."""
@@ -103,21 +107,25 @@ class _Layer:
 
 
 class PackedDecoder:
-    """Decoder layers as one. table: what a token adds to the residual stream (V D). last: the final norm, if any."""
+    """Decoder layers as one. table: what a token adds to the residual stream (V D).
+
+    first, last: the norms of the embeddings and after the last layer, if any.
+    """
 
     def __init__(
         self,
         layers: Sequence[DecoderLayer],
-        last: nn.Module,
         table: Tensor,
         positions: nn.Module | None,
+        first: nn.Module | None,
+        last: nn.Module,
         output: Tensor,
         bias: Tensor | None = None,
     ) -> None:
         self.layers = [_Layer(layer) for layer in layers]
         self.heads = layers[0].attention.heads
         self.memory = _Affine(*(p for layer in layers for p in (layer.cross.k, layer.cross.v)))
-        self.last = _norm(last) if isinstance(last, nn.LayerNorm) else None
+        self.first, self.last = (_norm(norm) if isinstance(norm, nn.LayerNorm) else None for norm in (first, last))
         self.table, self.positions = table, positions
         self.output, self.bias = output.t().contiguous(), bias  # D V, V
 
@@ -127,18 +135,19 @@ class PackedDecoder:
         keys = keys.view(sentences, length, len(self.layers), 2, self.heads, width // self.heads)
         return PackedState(keys.permute(2, 3, 0, 4, 1, 5).contiguous(), lengths)
 
-    def step(self, tokens: Tensor, state: PackedState) -> Tensor:
-        """Logits (R V) after one further token of each row (R 1)."""
+    def step(self, tokens: Tensor, state: PackedState) -> tuple[Tensor, Tensor]:
+        """The last states (R D) and logits (R V) after one further token of each row (R 1)."""
         position = state.length
         state.lengthen(tokens.size(0))
         x = torch.embedding(self.table, tokens)  # R 1 D
         x = (x if self.positions is None else self.positions(x, position)).squeeze(1)
+        x = x if self.first is None else torch.layer_norm(x, *self.first)
         places = state.grown[:, :, :, :, position].unbind()
         seen, sources = state.grown[:, :, :, :, : state.length].unbind(), state.source.unbind()
         for layer, place, past, source in zip(self.layers, places, seen, sources, strict=True):
             x = layer(x, place, past, source, state.mask)
         x = x if self.last is None else torch.layer_norm(x, *self.last)
-        return torch.mm(x, self.output) if self.bias is None else torch.addmm(self.bias, x, self.output)
+        return x, torch.mm(x, self.output) if self.bias is None else torch.addmm(self.bias, x, self.output)
 
 
 class _Affine:

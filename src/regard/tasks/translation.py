@@ -1,6 +1,6 @@
 """Translation and summarisation: from pairs of texts to batches, loss and scores."""
 
-# Shapes: B batch, T target length, S source length, D width.
+# Shapes: B batch, T target length, S source length.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,6 @@ from regard.decode import DecodeOptions
 from regard.decode.engine import Torch
 from regard.decode.translator import Translator
 from regard.models import MODELS, Pair
-from regard.nn.loss import smoothed_loss
 from regard.tasks.scores import KEYS, METRICS, score
 from regard.tasks.task import Evaluation, Loss, shares
 from regard.text import BOS, EOS, PAD, Splitter, Tokenizer
@@ -140,9 +139,10 @@ class TranslationTask:
         return self._loss(model, batch, self.recipe.train.label_smoothing)
 
     def _loss(self, model: Pair, batch: Batch, smoothing: float) -> Loss:
-        states = model(batch.source, batch.lengths, batch.target_in)  # B T D
         real = batch.target_out != PAD
-        total, nll = smoothed_loss(states[real], model.output, model.output_bias, batch.target_out[real], smoothing)
+        total, nll = model.losses(
+            batch.source, batch.lengths, batch.target_in, batch.target_out, real=real, smoothing=smoothing
+        )
         return Loss(total, batch.count, {"nll": nll})
 
     def evaluate(self, model: Pair) -> Evaluation:

@@ -316,6 +316,29 @@ class Tokenizer:
         state: dict[str, Any] = json.loads(inner.to_str())
         return state
 
+    def with_our_specials(self) -> "tuple[Tokenizer, list[int]]":
+        """The same tokenizer with PAD, UNK, BOS and EOS in our numbers, and the old number of each new one.
+
+        What stood there before, and all between, moves up.
+        """
+        old = self.specials
+        first = (old.pad, old.unk, old.begin, old.end)
+        order = [*first, *(i for i in range(len(self)) if i not in first)]
+        if first == (PAD, UNK, BOS, EOS):
+            return self, order
+        new = {number: i for i, number in enumerate(order)}
+        state = json.loads(self._inner.to_str())
+        if not isinstance(state["model"]["vocab"], dict):
+            raise UserError(f"the numbers of a {state['model']['type']} tokenizer's tokens cannot be changed")
+        for entry in state["added_tokens"]:
+            state["model"]["vocab"][entry["content"]] = entry["id"]  # one that was added later would come last again
+            entry["id"] = new[entry["id"]]
+        state["added_tokens"].sort(key=lambda entry: entry["id"])
+        state["model"]["vocab"] = {token: new[i] for token, i in state["model"]["vocab"].items()}
+        state["post_processor"] = None  # it frames texts with the old numbers, which nobody asks it to
+        specials = Specials(mask=None if old.mask is None else new[old.mask], doubled=old.doubled)
+        return Tokenizer(self.kind, Inner.from_str(json.dumps(state)), specials), order
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
         try:

@@ -11,6 +11,11 @@ from regard.config import TrainConfig
 from regard.errors import UserError
 from regard.training.muon import Muon
 
+# Layers that read: a body's, or an encoder's. Below them are the embeddings of either and a body's other parts, but how
+# its layers are mixed is learned with the head (ELMo).
+READING = re.compile(r"(?:body\.)?(?:layers|encoder)\.(\d+)\.")
+BELOW = re.compile(r"body\.(?!mix\.)|embed\.|(?:positions|embedding_norms)\.(?:source|target)\.")
+
 
 def rate(config: TrainConfig, step: int, d_model: int) -> float:
     """The factor on the peak learning rate at update `step`, counted from 1.
@@ -106,11 +111,10 @@ def freeze(model: nn.Module, parts: int) -> None:
 
 
 def _depths(model: nn.Module) -> dict[str, int]:
-    """How far up each parameter stands: 0 for the embeddings, then the layers from 1, then the head."""
-    found = {name: re.match(r"(?:body\.)?layers\.(\d+)\.", name) for name, _ in model.named_parameters()}
+    """How far up each parameter stands: 0 for the embeddings, then the layers that read from 1, then all else."""
+    found = {name: READING.match(name) for name, _ in model.named_parameters()}
     top = 2 + max((int(match[1]) for match in found.values() if match), default=-1)
-    below = re.compile(r"body\.(?!mix\.)")  # how layers are mixed is learned with the head (ELMo)
-    return {name: int(match[1]) + 1 if match else 0 if below.match(name) else top for name, match in found.items()}
+    return {name: int(match[1]) + 1 if match else 0 if BELOW.match(name) else top for name, match in found.items()}
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.bundle import Bundle, load_bundle
-from regard.config import Recipe, load_recipe, make_recipe
+from regard.config import WRITING, Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import sweep, write_text
 from regard.tasks.task import Asked, Pairs, Task
@@ -21,6 +21,7 @@ from regard.training.optim import freeze
 from regard.training.prepare import PREPARE, absolute_paths, training_corpus
 from regard.training.run import Run
 from regard.training.signals import Stop
+from regard.training.transfer import with_decoder
 from regard.workers import parts_for
 
 # Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
@@ -76,6 +77,9 @@ class _Session:
     ) -> None:
         self.run, self.stop, self.callbacks = run, stop, callbacks
         self.parent = load_bundle(start_from) if start_from else None
+        if self.parent is not None and self.parent.name == "bert" and recipe.task in WRITING:
+            torch.manual_seed(mixed(recipe.seed, 0))  # the decoder's first weights
+            self.parent = with_decoder(self.parent, recipe)
         self.recipe = absolute_paths(_like(recipe, self.parent) if self.parent else recipe, base)
         self.pairs, self.dev = pairs, dev
         self.task: Task

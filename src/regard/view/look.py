@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from regard.decode.engine import pad
 from regard.errors import UserError
@@ -225,8 +224,7 @@ def _recorded(bundle: "Bundle", source: list[int], written: list[int]) -> tuple[
     before, _ = pad([[BOS, *written]], _device(bundle))
     bundle.model.eval()
     with torch.inference_mode(), record(bundle.model, full=True) as trace, record_norms(bundle.model) as norms:
-        states = bundle.model(tokens, None, before)
-        logits = F.linear(states[0], bundle.model.output, bundle.model.output_bias)  # T V
+        logits = bundle.model.logits(tokens, None, before)[0]  # T V
     return trace, norms, logits
 
 

@@ -215,6 +215,9 @@ def _decode(folder: Path, config: dict[str, Any]) -> DecodeOptions:
 
 def _check(bundle: Bundle) -> None:
     c = bundle.model.config
+    if c.copying or c.embedding_norm:
+        what = "copies words from the source" if c.copying else "has a norm of its embeddings"
+        raise UserError(f"Transformers' Marian and Pegasus have no such part: this model {what}")
     if not bundle.one_vocabulary or len(set(c.tie)) < 3:
         raise UserError("Transformers' Marian and Pegasus have one vocabulary and one embedding; this model has more")
     if c.positions != "sinusoidal" or c.attention != "full":
