@@ -7,7 +7,7 @@ from regard.models.config import ModelConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt import GPT, GPTConfig
-from regard.models.heads import HEADS, HeadConfig, Headed
+from regard.models.heads import HEADS, HeadConfig, Headed, Prompted
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.tcn import TCN, TCNConfig
 from regard.models.textcnn import TextCNN, TextCNNConfig
@@ -20,10 +20,10 @@ MODELS: dict[str, Any] = {
 }  # fmt: skip
 
 # Those that write one sequence from another: `forward`, `output` to train; `encode`, `start`, `step` to decode.
-Pair = Transformer | Recurrent | Convolutional
+Pair = Transformer | Recurrent | Convolutional | Prompted
 
 __all__ = [
     "GPT", "HEADS", "MODELS", "TCN", "Bert", "BertConfig", "Convolutional", "ConvolutionalConfig", "Elmo", "ElmoConfig",
-    "GPTConfig", "HeadConfig", "Headed", "ModelConfig", "Pair", "Recurrent", "RecurrentConfig", "TCNConfig", "TextCNN",
-    "TextCNNConfig", "Transformer", "TransformerConfig",
+    "GPTConfig", "HeadConfig", "Headed", "ModelConfig", "Pair", "Prompted", "Recurrent", "RecurrentConfig", "TCNConfig",
+    "TextCNN", "TextCNNConfig", "Transformer", "TransformerConfig",
 ]  # fmt: skip

@@ -112,7 +112,7 @@ class GPT(nn.Module):
     Config = GPTConfig
     sizes = SIZES
     published = PUBLISHED
-    tasks = frozenset({"language", "classification", "tagging"})
+    tasks = frozenset({"language", "classification", "tagging", "summarisation"})
     causal = True  # a state has read what stands before it alone
     limit = None  # of tokens to write
 

@@ -1,4 +1,4 @@
-"""A temporal convolutional network (TCN, Bai 2018): dilated convolutions that see the past alone write what comes next."""
+"""A temporal convolutional network (TCN, Bai 2018): dilated causal convolutions that write what comes next."""
 
 # Shapes: B batch, R rows (texts being written), T length, D width of the embeddings, V vocabulary.
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from regard.models.config import ModelConfig
-from regard.nn.convolution import TemporalBlock
+from regard.nn.convolution import Dilated, TemporalBlock
 from regard.nn.dropout import Dropout
 
 
@@ -36,7 +36,7 @@ class TCNConfig(ModelConfig):
     @property
     def field(self) -> int:
         """The receptive field: how many tokens the next one is guessed from. Each layer has two convolutions."""
-        return 1 + 2 * (self.kernel - 1) * (2**self.layers - 1)
+        return 1 + 2 * (self.kernel - 1) * ((1 << self.layers) - 1)
 
     def parameters(self) -> int:
         def affine(d_in: int, d_out: int) -> int:
@@ -79,7 +79,7 @@ class TCN(nn.Module):
     Config = TCNConfig
     sizes = SIZES
     published = PUBLISHED
-    tasks = frozenset({"language", "classification", "tagging"})
+    tasks = frozenset({"language", "classification", "tagging", "summarisation"})
     causal = True  # a state has read what stands before it alone
     limit = None  # of tokens to write
 
@@ -94,9 +94,8 @@ class TCN(nn.Module):
             if embedding is not None:
                 nn.init.normal_(embedding.weight, std=0.1)
         if c.weight_norm:
-            for block in self.layers:
-                weight_norm(block.first.linear)
-                weight_norm(block.second.linear)
+            for conv in [m for m in self.modules() if isinstance(m, Dilated)]:
+                weight_norm(conv.linear)
 
     @property
     def output(self) -> Tensor:

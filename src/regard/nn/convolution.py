@@ -123,7 +123,7 @@ class ConvDecoderLayer(nn.Module):
 
 
 class Dilated(nn.Module):
-    """Dropout(ReLU(conv(x))), x and what stands 1, 2, ..., kernel - 1 times `apart` before it; zeros before the first."""
+    """Dropout(ReLU(conv(x))), of each input and those 1, ..., kernel - 1 times `apart` before it."""
 
     def __init__(self, d_in: int, d_out: int, kernel: int, apart: int, dropout: float) -> None:
         super().__init__()
