@@ -125,6 +125,7 @@ class Writer:
     def steps(self, tokens: Sequence[int], options: DecodeOptions, top: int) -> Iterator[Guess]:
         """One text after these tokens, drawn token by token, with what else might have stood there.
 
+        The last one has no token where the text does not end by itself.
         The probabilities are the model's own; the draw is from what temperature, top-k and top-p make of them.
         """
         nothing, lengths = self._no_source(1)
@@ -133,9 +134,10 @@ class Writer:
         sampler = Sampler(self.models, nothing, lengths, options, None, [start], self.tokenizer.specials)
         seen: list[Tensor] = []
         sampler.watch = lambda log_probs: seen.append(log_probs[0].clone())
-        while not sampler.done and sampler.tokens.size(1) < len(start) + int(sampler.longest[0]):
+        while not sampler.done:
+            full = sampler.tokens.size(1) - len(start) >= int(sampler.longest[0])  # what comes after it is not drawn
             (token,) = sampler.step()
-            yield self._guess(seen.pop(), top, token)
+            yield self._guess(seen.pop(), top, None if full else token)
 
     def _guess(self, log_probs: Tensor, top: int, token: int | None) -> Guess:
         """log_probs: of every token (V). Special ones are no text and not shown, but for the end."""

@@ -69,7 +69,7 @@ def routes(service: Service) -> APIRouter:
         model = writer(asked.model)
         tokenizer = model.bundle.source
         silent = tokenizer.specials.ids - {tokenizer.specials.unk}
-        if any(token >= len(tokenizer) or token in silent for token in asked.tokens):
+        if any(not 0 <= token < len(tokenizer) or token in silent for token in asked.tokens):
             raise Refusal(400, "Invalid request: tokens: each must be one of the model's own, and no begin or end")
         service.count(facts, [tokenizer.decode(asked.tokens)])
         options = asked.model_dump(include={"temperature", "top_k", "top_p", "seed"})
@@ -85,14 +85,16 @@ def routes(service: Service) -> APIRouter:
 
         async def events() -> AsyncIterator[str]:
             nonlocal streams
-            written: list[int] = []
+            whole, then = list(asked.tokens), []
             try:
                 while (guess := await service.writing.run(lambda: next(steps, None))) is not None:
-                    written.append(guess.token or 0)
+                    if guess.token is None:
+                        then = _told(tokenizer, guess)["top"]
+                        break
+                    whole.append(guess.token)
                     yield _event("step", _told(tokenizer, guess))
-                ended = written[-1:] == [tokenizer.specials.end]
-                text = tokenizer.decode([*asked.tokens, *written])
-                yield _event("end", {"text": text, "reason": "end" if ended else "length"})
+                reason = "length" if then else "end"
+                yield _event("end", {"text": tokenizer.decode(whole), "next": then, "reason": reason})
             except (Refusal, UserError) as problem:
                 yield _event("error", {"error": str(problem) or "The server is busy"})
             except Exception as error:

@@ -27,14 +27,6 @@ find("skip").addEventListener("click", (event) => { // what stands behind the # 
   event.preventDefault();
   text.focus();
 });
-try {
-  info = await get("/api/info");
-  start();
-} catch (error) {
-  problem(error);
-}
-document.documentElement.dataset.ready = "";
-
 function start() {
   const count = (n) => (n >= 1e6 ? `${(n / 1e6).toFixed(1)} M` : `${Math.round(n / 1e3)} k`);
   find("served").textContent = info.writers.map((w) => `${w.name}: ${w.network}, ${count(w.parameters)} parameters`).join(" · ");
@@ -123,20 +115,22 @@ async function stream() {
     for await (const { event, data } of events("/api/write", body, mine.signal)) {
       if (event === "error") throw new Error(data.error);
       if (event === "end") {
-        whole = data.text;
+        [whole, next] = [data.text, data.next];
         find("status").textContent = `Written: ${whole}`;
       }
       if (event !== "step") continue;
       const follows = at === pieces.length || at === pieces.length - 1; // until somebody chooses another place
       pieces.push(data);
-      find("pieces").querySelector(".caret").before(made(data, pieces.length - 1));
+      find("pieces").querySelector(".caret").before(...made(data, pieces.length - 1));
       if (follows) choose(pieces.length - 1);
     }
     problem(null);
   } catch (error) {
     if (error.name !== "AbortError") problem(error);
   }
-  if (mine === asked) turn(false);
+  if (mine !== asked) return;
+  turn(false);
+  choose(at);
 }
 
 function stop() {
@@ -158,7 +152,7 @@ function instead(i, [id, shown, probability], rank, top) {
   pieces.push({ id, text: shown, probability, rank, top });
   if (i < given) {
     given = i + 1;
-    text.value = pieces.map((piece) => piece.text).join("").replace(/^ /, "");
+    text.value = pieces.map((piece) => piece.text).join("").trimStart();
     lay();
   }
   stream();
@@ -166,33 +160,35 @@ function instead(i, [id, shown, probability], rank, top) {
 
 function draw() {
   const caret = button("", { class: "caret", "aria-label": "What comes next" }, () => choose(pieces.length));
-  find("pieces").replaceChildren(...pieces.map(made), caret);
+  find("pieces").replaceChildren(...pieces.flatMap(made), caret);
   turn(writing);
   choose(at);
 }
 
+// A piece as a button. A space before it and the ends of lines in it stand beside it, where lines can be broken.
 function made(piece, i) {
-  const shown = i ? piece.text : piece.text.replace(/^ /, "");
-  const one = button(shown.replaceAll("\n", `${NEW}\n`), { tabindex: -1, class: i < given ? "given" : "" }, () => choose(i));
-  if (piece.probability !== null) one.style.setProperty("--p", piece.probability.toFixed(3));
+  const shown = piece.text.length > 1 ? piece.text.replace(/^ /, "") : piece.text;
+  const one = button(shown.replaceAll("\n", NEW), { tabindex: -1, class: i < given ? "given" : "" }, () => choose(i));
+  if (piece.probability !== null) one.style.setProperty("--s", surprise(piece.probability));
   one.addEventListener("focus", () => choose(i));
-  return one;
+  return [shown === piece.text ? "" : " ", one, ...[...piece.text].filter((c) => c === "\n").map(() => el("br"))];
 }
+
+// From 0 for what was sure to come to 1 for what came once in a thousand times, or more seldom.
+const surprise = (p) => Math.min(1, Math.log(Math.max(p, 1e-9)) / Math.log(0.001)).toFixed(3);
 
 // Shows what else might stand at a place.
 function choose(i) {
-  const before = at;
   at = Math.min(i, pieces.length);
-  const all = find("pieces").children;
-  if (all[before] && before !== at) mark(all[before], false);
-  mark(all[at], true);
+  for (const one of find("pieces").querySelectorAll("[aria-pressed=true]")) mark(one, false);
+  mark(find("pieces").querySelectorAll("button")[at], true);
   const piece = pieces[at];
   const after = pieces.slice(Math.max(0, at - 6), at).map((p) => p.text).join("").trim();
   find("place").textContent = after ? `After “${at > 6 ? "…" : ""}${after.replaceAll("\n", NEW)}”` : "At the beginning";
   const top = piece ? piece.top : next;
   if (piece && piece.probability === null) find("told").textContent = at ? "Too far back: the model no longer sees what stood before it." : "The text begins here: this piece was given.";
   else if (piece) find("told").replaceChildren(el("b", {}, visible(piece.text)), ` had probability ${percent(piece.probability)}${piece.rank === 1 ? ", the likeliest" : `, number ${piece.rank}`}. Choose another to go on from it.`);
-  else find("told").textContent = top.length ? "Choose a piece to go on from it." : "Writing …";
+  else find("told").textContent = top.length ? "Choose a piece to go on from it." : writing ? "Writing …" : "It was stopped here. Choose a piece of the text to go on from there.";
   const shown = piece && piece.probability !== null && !top.some(([id]) => id === piece.id)
     ? [...top, [piece.id, piece.text, piece.probability]] : top;
   find("bars").replaceChildren(...shown.map((one, n) => bar(one, piece, top, n < top.length ? n + 1 : piece.rank)));
@@ -231,3 +227,11 @@ function problem(error) {
   find("problem").hidden = !error;
   find("problem").textContent = error ? error.message : "";
 }
+
+try {
+  info = await get("/api/info");
+  start();
+} catch (error) {
+  problem(error);
+}
+document.documentElement.dataset.ready = "";
