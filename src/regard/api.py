@@ -12,7 +12,7 @@ from regard.config import WRITING, Recipe, default_recipe, load_recipe, make_rec
 from regard.decode import DecodeOptions
 from regard.decode.engine import Engine, Torch
 from regard.decode.translator import WINDOW, Translation, Translator
-from regard.decode.writer import Generation, Writer
+from regard.decode.writer import Generation, Guess, Writer
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
@@ -103,6 +103,10 @@ class Model:
     def stream_text(self, prompt: str = "", **options: Any) -> Iterator[str]:
         """What `generate` gives, in pieces as they are written; no piece cuts a character."""
         return self.writer.stream(prompt, self._writing(**options))
+
+    def write_steps(self, tokens: Sequence[int], top: int = 10, **options: Any) -> Iterator[Guess]:
+        """What is drawn after these tokens, one at a time, each with what else might have stood there."""
+        return self.writer.steps(tokens, self._writing(**options), top)
 
     def _writing(self, **options: Any) -> DecodeOptions:
         """By sampling, unless a beam is asked for."""

@@ -209,7 +209,9 @@ class Recipe(Section):
         reads = getattr(MODELS[self.network_name], "tokenizer", None)
         if reads is not None and self.tokenizer.kind != reads:
             raise ValueError(f"model {self.network_name} reads one kind of token: set tokenizer.kind = {reads!r}")
-        needed = longest + 1 if self.task in WRITING else longest  # with an end symbol
+        needed = longest + 1 if self.task in WRITING and not causal else longest  # with an end symbol
+        if self.writes_on and not self.tokenizer.shared:
+            raise ValueError(f"a {self.network_name} reads and writes one vocabulary: set tokenizer.shared = true")
         if network.longest is not None and needed > network.longest:
             raise ValueError(
                 f"data.max_length {longest} needs {needed} learned positions, model.max_positions is "
@@ -221,6 +223,11 @@ class Recipe(Section):
     def metric(self) -> str:
         """The score that says which weights are best."""
         return self.train.metric or TASKS[self.task][0]
+
+    @property
+    def writes_on(self) -> bool:
+        """Whether a text is written after its source, as its continuation."""
+        return self.task in WRITING and getattr(MODELS[self.network_name], "causal", False)
 
     @property
     def network_name(self) -> str:

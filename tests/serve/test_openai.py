@@ -123,7 +123,8 @@ def test_a_server_without_translators(start: Start, writer: Model, tmp_path: Pat
     client: TestClient = start(served=alone)
     assert client.get("/v1/models").json()["data"][0]["id"] == "little"
     assert client.get("/languages").json() == []
-    assert "little" in client.get("/").text
+    assert "How the text begins" in client.get("/").text
+    assert client.get("/write").text == client.get("/").text
     assert client.get("/health").status_code == 200
     assert client.post("/translate", json={"q": "a", "source": "en", "target": "es"}).status_code == 400
     assert json.loads(client.get("/api/info").text)["languages"] == []

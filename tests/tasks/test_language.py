@@ -216,6 +216,16 @@ def test_evaluate_finds_the_same_score(trained: Path, file: Path) -> None:
     assert "bits per byte" in shown
 
 
+def test_convolutions_learn_it_write_and_are_scored(file: Path, tmp_path: Path) -> None:
+    shape = {"name": "tcn", "d_model": 32, "width": 24, "layers": 3, "dropout": 0.1, "weight_norm": True}
+    train(recipe(file).model_copy(update={"model": shape}), tmp_path / "run")
+    loss = json.loads(CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), "--json"]).stdout)["scores"]["loss"]
+    assert loss < 1.2  # from log 25 = 3.2
+    assert load(tmp_path / "run").generate("the cat ", temperature=0, max_tokens=4) in ("sees", "eats")
+    shown = CliRunner().invoke(app, ["generate", str(tmp_path / "run"), "a dog", "--max-tokens", "5", "--seed", "1"])
+    assert shown.stdout.startswith("a dog")
+
+
 def test_a_resumed_run_is_the_same(file: Path, tmp_path: Path) -> None:
     train(recipe(file, steps=10, validate_every=10), tmp_path / "a")
     train(recipe(file, steps=20, validate_every=10), tmp_path / "a", resume=True)

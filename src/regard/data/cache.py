@@ -44,12 +44,13 @@ class TokenCache:
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
         *,
-        max_length: int,
+        max_length: int | tuple[int, int],
         facts: Mapping[str, Any],
         cut: bool = False,
     ) -> "TokenCache":
         """Tokenise a stream of pairs into `folder`; pairs with a side of more than `max_length` tokens are dropped.
 
+        max_length: of both sides, or of each.
         cut: of an over-long source the beginning is kept instead.
         The folder appears complete or not at all. `facts` says what the cache was made of (see `fingerprint`).
         """
@@ -57,7 +58,8 @@ class TokenCache:
         if folder.exists() and not (folder / META).is_file():
             raise UserError(f"{folder} exists and is no token cache; give another folder, or remove it")
         with whole_folder(folder) as part:
-            meta = _write(part, pairs, (source_tokenizer, target_tokenizer), max_length, cut)
+            limits = (max_length, max_length) if isinstance(max_length, int) else max_length
+            meta = _write(part, pairs, (source_tokenizer, target_tokenizer), limits, cut)
             text = json.dumps({**meta, "facts": dict(facts)}, indent=1, sort_keys=True)
             (part / META).write_text(text, encoding="utf-8", newline="\n")
         return cls.open(folder, verify=False)
@@ -136,7 +138,7 @@ class _Writer:
 
 
 def _write(
-    folder: Path, pairs: Iterable[Texts], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, cut: bool
+    folder: Path, pairs: Iterable[Texts], tokenizers: tuple[Tokenizer, Tokenizer], limits: tuple[int, int], cut: bool
 ) -> dict[str, Any]:
     """Stream the pairs into the four files of the cache; returns what is to be known about them."""
     dtypes = [np.dtype("<u2" if len(tokenizer) <= 1 << 16 else "<u4") for tokenizer in tokenizers]
@@ -150,9 +152,9 @@ def _write(
             sources, targets = [pair[0] for pair in chunk], [pair[1] for pair in chunk]
             sequences = [tokenizers[0].encode_batch(sources), tokenizers[1].encode_batch(targets)]
             if cut:
-                sequences[0] = [tokens[:max_length] for tokens in sequences[0]]
+                sequences[0] = [tokens[: limits[0]] for tokens in sequences[0]]
             lengths = np.array([[len(sequence) for sequence in side] for side in sequences])  # 2 N
-            keep: NDArray[np.bool_] = np.max(lengths, axis=0) <= max_length
+            keep: NDArray[np.bool_] = np.all(lengths <= np.array(limits)[:, None], axis=0)
             dropped += int((~keep).sum())
             count += int(keep.sum())
             for side in (0, 1) if keep.any() else ():
@@ -165,19 +167,23 @@ def _write(
         files = {writer.path.name: writer.finish() for writer in (*tokens, *offsets)}
     if not count:
         raise UserError(
-            f"no pair is left to train on ({dropped:,} have a side of more than {max_length} tokens); "
+            f"no pair is left to train on ({dropped:,} have a side of more than {_either(limits)} tokens); "
             "check the data, or raise the greatest length"
         )
     return {
         "version": VERSION,
         "pairs": count,
         "dropped": dropped,
-        "max_length": max_length,
+        "max_length": list(limits),
         "longest": longest,
         "dtypes": [dtype.str for dtype in dtypes],
         "tokenizers": [tokenizer.checksum for tokenizer in tokenizers],
         "files": files,
     }
+
+
+def _either(limits: tuple[int, int]) -> str:
+    return " or ".join(map(str, dict.fromkeys(limits)))
 
 
 def _chunks(pairs: Iterable[Texts], size: int) -> Iterator[list[Texts]]:

@@ -2,7 +2,7 @@
 
 # Shapes: N sentences, R rows, T length, V vocabulary.
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -68,6 +68,7 @@ class Sampler:
         self.ended = torch.zeros_like(self.log_prob, dtype=torch.bool)
         self.size = torch.zeros_like(self.every)  # tokens written, without the end symbol
         self.begun = False
+        self.watch: Callable[[Tensor], None] | None = None  # is shown log p(next) (R V) before anything is forbidden
 
     @property
     def done(self) -> bool:
@@ -83,6 +84,8 @@ class Sampler:
                 self.model.reorder(self.every)
                 log_probs, self.tokens = log_probs[self.every], self.tokens[self.every]
                 self.given, self.starts = self.given[self.every], self.starts[self.every]
+        if self.watch is not None:
+            self.watch(log_probs)
         place = self.tokens.size(1) - self.given  # R; below 0 in the start
         self.options.forbid(log_probs, self.tokens, self.longest, self.given, self.specials)
         draw = self.draws.gather(1, place.clamp(0, self.draws.size(1) - 1)[:, None]).squeeze(1)

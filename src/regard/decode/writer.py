@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from regard.decode.beam import beam_search
 from regard.decode.options import DecodeOptions
@@ -23,6 +25,16 @@ class Generation:
     log_prob: float
     tokens: int
     reason: str  # end: by the model; stop: by a stop text; length: it was long enough
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What might stand at one place: the likeliest tokens with their probabilities; and what does, if it is known."""
+
+    top: tuple[tuple[int, float], ...]
+    token: int | None = None
+    probability: float = 0.0
+    rank: int = 0  # 1 when nothing was likelier
 
 
 class Spelling:
@@ -96,6 +108,48 @@ class Writer:
                 yield piece
         if piece := spelling.finish():
             yield piece
+
+    @torch.inference_mode()
+    def guesses(self, tokens: Sequence[int], top: int) -> tuple[int, list[Guess]]:
+        """What the model thinks of these tokens, and of the one after them.
+
+        The number of the first token that the model still sees, and a guess for each one after it, the next one last.
+        """
+        model = self.models[0]
+        first = model.first_seen(len(tokens))
+        seen = list(tokens[first:]) or [self.tokenizer.specials.end]
+        states = model(torch.tensor([seen], device=self.device))[0]
+        log_probs = F.linear(states, model.output).float().log_softmax(-1)  # T V
+        return first, [self._guess(row, top, token) for row, token in zip(log_probs, [*seen[1:], None], strict=True)]
+
+    def steps(self, tokens: Sequence[int], options: DecodeOptions, top: int) -> Iterator[Guess]:
+        """One text after these tokens, drawn token by token, with what else might have stood there.
+
+        The last one has no token where the text does not end by itself.
+        The probabilities are the model's own; the draw is from what temperature, top-k and top-p make of them.
+        """
+        nothing, lengths = self._no_source(1)
+        start = list(tokens) or [self.tokenizer.specials.end]
+        options = options.model_copy(update={"n_best": 1, "sample": True})
+        sampler = Sampler(self.models, nothing, lengths, options, None, [start], self.tokenizer.specials)
+        seen: list[Tensor] = []
+        sampler.watch = lambda log_probs: seen.append(log_probs[0].clone())
+        while not sampler.done:
+            full = sampler.tokens.size(1) - len(start) >= int(sampler.longest[0])  # what comes after it is not drawn
+            (token,) = sampler.step()
+            yield self._guess(seen.pop(), top, None if full else token)
+
+    def _guess(self, log_probs: Tensor, top: int, token: int | None) -> Guess:
+        """log_probs: of every token (V). Special ones are no text and not shown, but for the end."""
+        never = list(self.tokenizer.specials.ids - {self.tokenizer.specials.end})
+        values, ids = log_probs.index_fill(0, torch.tensor(never, device=log_probs.device), -torch.inf).topk(
+            min(top, len(log_probs) - len(never))
+        )
+        best = tuple(zip(ids.tolist(), values.exp().tolist(), strict=True))
+        if token is None:
+            return Guess(best)
+        own = log_probs[token]
+        return Guess(best, token, float(own.exp()), int((log_probs > own).sum()) + 1)
 
     def _sampled(self, prompts: Sequence[str], options: DecodeOptions, first: int) -> list[list[Generation]]:
         sampler, spellings = self._begun(prompts, options, range(first, first + len(prompts)))

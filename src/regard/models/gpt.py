@@ -112,7 +112,7 @@ class GPT(nn.Module):
     Config = GPTConfig
     sizes = SIZES
     published = PUBLISHED
-    tasks = frozenset({"language", "classification", "tagging"})
+    tasks = frozenset({"language", "classification", "tagging", "summarisation"})
     causal = True  # a state has read what stands before it alone
     limit = None  # of tokens to write
 
@@ -173,11 +173,11 @@ class GPT(nn.Module):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (R V) after one or more further tokens (R T) of each row."""
-        new = state.read(tokens, self._first_seen(state.total + tokens.size(1)))
+        new = state.read(tokens, self.first_seen(state.total + tokens.size(1)))
         states = self._read(new, state.caches[0].length, state.caches)
         return F.linear(states[:, -1], self.output), state
 
-    def _first_seen(self, total: int) -> int:
+    def first_seen(self, total: int) -> int:
         """Of so many tokens: 0 until the window is full; then half of it stays, until it is full again."""
         window = self.config.longest
         if window is None or total <= window:

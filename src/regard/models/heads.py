@@ -1,6 +1,6 @@
-"""What stands on a body that reads: guessed words, a class, a label for each token, a span."""
+"""What stands on a body: guessed words, a class, a label for each token, a span, a text written after a prompt."""
 
-# Shapes: B batch, T length, D width, V vocabulary, C classes.
+# Shapes: B batch, R rows (hypotheses), T length, S source length, D width, V vocabulary, C classes.
 
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models.config import ModelConfig
+from regard.models.pair import Paired
 from regard.nn.blocks import ACTIVATIONS
 from regard.nn.dropout import Dropout
 
@@ -22,6 +23,19 @@ class HeadConfig(ModelConfig):
     )
     drop: float = Field(0.1, ge=0, lt=1, description="dropout before the last layer")
     next_sentence: bool = Field(False, description="also guess whether the second text follows the first")
+    prompt: str = Field(
+        " TL;DR:", description="what stands between a document and its summary, for a model that writes on (gpt, tcn)"
+    )
+    prompt_tokens: tuple[int, ...] = Field((), description="the prompt's tokens; set from the tokenizer")
+    document: int = Field(
+        0,
+        ge=0,
+        description="most tokens of a document before the prompt; by default three quarters of data.max_length hold "
+        "both, and the rest is the summary's",
+    )
+    also_document: float = Field(
+        0.0, ge=0, description="weight of the loss of guessing the document too, beside the summary's (GPT 0.5)"
+    )
 
 
 class Pooler(nn.Module):
@@ -156,6 +170,91 @@ class Answerer(Tagger):
     """Scores of each token as the start and as the end of an answer (B T 2)."""
 
 
+class Prompted(Headed, Paired):
+    """A model that writes on (a body with `start` and `step`), as one that writes a summary of a document.
+
+    A row is the document, the prompt, the summary. The document's end symbol is left out, and in place of the
+    summary's begin symbol stands the prompt's last token.
+    """
+
+    def __init__(self, body: Any, head: HeadConfig, outputs: int = 0) -> None:
+        super().__init__(body, head, outputs)
+        self.prompt = head.prompt_tokens
+
+    @property
+    def limit(self) -> int:
+        """The most tokens of a document."""
+        return self.head.document
+
+    @property
+    def output(self) -> Tensor:
+        """The matrix before the softmax (V D); logits are states @ output^T."""
+        matrix: Tensor = self.body.output
+        return matrix
+
+    def rows(self, source: Tensor, lengths: Tensor | None, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Documents (B S), the prompt, what comes after it (B T), then padding; and where the prompts' last tokens are.
+
+        source: ends with an end symbol, in whose place the prompt begins.
+        """
+        ends = torch.full_like(source[:, 0], source.size(1)) if lengths is None else lengths
+        prompt = torch.tensor(self.prompt, device=source.device).expand(len(source), -1)
+        more = torch.cat((prompt, after), 1)
+        places = (ends - 1)[:, None] + torch.arange(more.size(1), device=source.device)
+        return F.pad(source, (0, more.size(1) - 1)).scatter(1, places, more), ends + len(self.prompt) - 2
+
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """The states before the softmax (B T D) after the prompt, and after the target's second token, third, ..."""
+        rows, places = self.rows(source, lengths, target[:, 1:])
+        return self.written(self.body(rows), places, target.size(1))
+
+    @staticmethod
+    def written(states: Tensor, places: Tensor, count: int) -> Tensor:
+        """So many states of each row, from the prompt's last on (B T D)."""
+        chosen = places[:, None] + torch.arange(count, device=places.device)
+        return states.gather(1, chosen[..., None].expand(-1, -1, states.size(-1)))
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Documents with their prompts; they are read when writing starts."""
+        return self.rows(source, lengths, source[:, :0])
+
+    def start(self, memory: tuple[Tensor, Tensor]) -> "PromptedState":
+        """All is read but the prompts' last token. Rows of one length are read together: none needs padding."""
+        rows, places = memory
+        parts = []
+        for place in sorted(set(places.tolist())):
+            chosen, state = (places == place).nonzero().flatten(), self.body.start(None)
+            parts.append((chosen, self.body.step(rows[chosen, :place], state)[1] if place else state))
+        return PromptedState(parts)
+
+    def step(self, tokens: Tensor, state: "PromptedState") -> tuple[Tensor, "PromptedState"]:
+        """Logits (R V) after one or more further tokens (R T) of each row."""
+        if not state.begun:
+            tokens = torch.cat((torch.full_like(tokens[:, :1], self.prompt[-1]), tokens[:, 1:]), 1)
+            state.begun = True
+        logits = torch.cat([self.body.step(tokens[rows], part)[0] for rows, part in state.parts])
+        return logits[torch.cat([rows for rows, _ in state.parts]).argsort()], state
+
+
+class PromptedState:
+    """Where writing stands: the body's states, each with the numbers of its rows in rising order."""
+
+    def __init__(self, parts: list[tuple[Tensor, Any]]) -> None:
+        self.parts, self.begun = parts, False
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i goes on from where row rows[i] stands; there may be more or fewer rows than before."""
+        before, self.parts = self.parts, []
+        for held, state in before:
+            chosen = torch.isin(rows, held).nonzero().flatten()
+            if len(chosen):
+                state.reorder(torch.searchsorted(held, rows[chosen]))
+                self.parts.append((chosen, state))
+
+    def keep(self, sentences: Tensor) -> None:
+        """A document is a part of its rows: `reorder` has forgotten it."""
+
+
 def _last(d_model: int, outputs: int) -> nn.Linear:
     layer = nn.Linear(d_model, outputs)
     nn.init.normal_(layer.weight, std=0.02)
@@ -165,5 +264,5 @@ def _last(d_model: int, outputs: int) -> nn.Linear:
 
 HEADS: dict[str, type[Headed]] = {
     "encoding": Encoder, "masked": PreTrainer, "two-way": TwoWayWords, "classification": Classifier, "tagging": Tagger,
-    "answering": Answerer,
+    "answering": Answerer, "summarisation": Prompted,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Gated convolutions over time (Gehring 2017, "Convolutional Sequence to Sequence Learning")."""
+"""Convolutions over time: gated (Gehring 2017, ConvS2S), and dilated ones that see the past alone (Bai 2018, TCN)."""
 
 # Shapes: B batch, R rows (hypotheses), T length, S source length, D width of a layer, E width of the embeddings.
 
@@ -17,6 +17,12 @@ from regard.nn.dropout import Dropout
 HALF = math.sqrt(0.5)  # a sum of two is multiplied by it, so that its variance stays
 
 
+def neighbours(x: Tensor, kernel: int, apart: int = 1) -> Tensor:
+    """Each `kernel` inputs that are so far apart, side by side: (kernel - 1) * apart fewer than there are inputs."""
+    length = x.size(1) - (kernel - 1) * apart
+    return torch.cat([x[:, i * apart : i * apart + length] for i in range(kernel)], -1)
+
+
 class Gated(nn.Module):
     """GLU(conv(dropout(x))): one output for every `kernel` neighbours, so kernel - 1 fewer than there are inputs.
 
@@ -33,9 +39,7 @@ class Gated(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.dropout(x)
-        length = x.size(1) - self.kernel + 1
-        return F.glu(self.linear(torch.cat([x[:, i : i + length] for i in range(self.kernel)], -1)), -1)
+        return F.glu(self.linear(neighbours(self.dropout(x), self.kernel)), -1)
 
 
 def affine(d_in: int, d_out: int, keep: float = 1.0) -> nn.Linear:
@@ -116,3 +120,39 @@ class ConvDecoderLayer(nn.Module):
         x = torch.cat((past, h), 1)
         out = self.cross(self.conv(x), g, source, mask)
         return (out + self.through(h)) * HALF, x[:, x.size(1) - past.size(1) :]
+
+
+class Dilated(nn.Module):
+    """Dropout(ReLU(conv(x))), of each input and those 1, ..., kernel - 1 times `apart` before it."""
+
+    def __init__(self, d_in: int, d_out: int, kernel: int, apart: int, dropout: float) -> None:
+        super().__init__()
+        self.kernel, self.apart = kernel, apart
+        self.linear = nn.Linear(kernel * d_in, d_out)
+        self.dropout = Dropout(dropout)
+        nn.init.normal_(self.linear.weight, std=math.sqrt(2 * (1 - dropout) / (kernel * d_in)))
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """past: the (kernel - 1) * apart inputs before these, None at the beginning. Gives the new past too."""
+        room = (self.kernel - 1) * self.apart
+        x = F.pad(x, (0, 0, room, 0)) if past is None else torch.cat((past, x), 1)
+        out: Tensor = self.dropout(torch.relu(self.linear(neighbours(x, self.kernel, self.apart))))
+        return out, x[:, x.size(1) - room :]
+
+
+class TemporalBlock(nn.Module):
+    """ReLU(x + F(x)), F two convolutions of one dilation (Bai 2018, figure 1b)."""
+
+    def __init__(self, d_in: int, d_out: int, kernel: int, apart: int, dropout: float) -> None:
+        super().__init__()
+        self.first = Dilated(d_in, d_out, kernel, apart, dropout)
+        self.second = Dilated(d_out, d_out, kernel, apart, dropout)
+        self.through = _through(d_in, d_out)
+
+    def forward(self, x: Tensor, past: tuple[Tensor, Tensor] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """past: what its two convolutions read before (see `Dilated`). Gives the new past too."""
+        before = (None, None) if past is None else past
+        y, first = self.first(x, before[0])
+        y, second = self.second(y, before[1])
+        return torch.relu(self.through(x) + y), (first, second)

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from regard import __version__, view
-from regard.serve import libretranslate, openai, pageapi
+from regard.serve import libretranslate, openai, pageapi, writeapi
 from regard.serve.body import Body
 from regard.serve.door import Door
 from regard.serve.models import Models
@@ -53,6 +53,7 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
     app.include_router(pageapi.routes(service))
     if models.writers:
         app.include_router(openai.routes(service))
+        app.include_router(writeapi.routes(service))
 
     @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=PlainTextResponse)
     async def metrics() -> Response:
@@ -61,9 +62,13 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        if not models.by_direction:  # the page translates
-            return PlainTextResponse(f"Regard writes: {', '.join(models.writers)}. POST /v1/completions; see /spec.\n")
-        return page()
+        return page("index.html" if models.by_direction else "write.html")
+
+    if models.writers:
+
+        @app.get("/write", include_in_schema=False)
+        async def write() -> Response:
+            return page("write.html")
 
     for name, folder in (("page", PAGE), ("view", VIEW)):
         if folder.is_dir():
@@ -71,7 +76,7 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _refused)
-    paths = {"/", *(path for path in app.openapi()["paths"] if "{" not in path)}
+    paths = {"/", "/write", *(path for path in app.openapi()["paths"] if "{" not in path)}
     app.add_middleware(Body, limit=settings.body_limit, seconds=settings.deadline)
     app.add_middleware(Door, most=settings.requests, meters=service.meters, paths=paths)
     if settings.cors:
@@ -81,9 +86,9 @@ def make_app(models: Models, settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def page() -> Response:
-    """The web page. Its scripts come from this server alone; those that stand in the page itself, by their hash."""
-    file = PAGE / "index.html"
+def page(name: str) -> Response:
+    """A web page. Its scripts come from this server alone; those that stand in the page itself, by their hash."""
+    file = PAGE / name
     if not file.is_file():
         return PlainTextResponse("Regard is serving; its API is described at /spec.\n")
     html = file.read_text(encoding="utf-8")

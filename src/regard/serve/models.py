@@ -59,6 +59,7 @@ class Served:
     def to_dict(self) -> dict[str, Any]:
         """What the page says of it."""
         config = self.model.bundle.model.config
+        layers = {side: getattr(config, f"{side}_layers", 0) for side in ("encoder", "decoder")}
         return {
             "name": self.name,
             "source": self.direction[0],
@@ -67,7 +68,7 @@ class Served:
             "members": len(self.model.bundles),
             "engine": self.engine,
             "max_length": self.model.translator.max_source,
-            "layers": {"encoder": config.encoder_layers, "decoder": config.decoder_layers},
+            "layers": layers if any(layers.values()) else {"encoder": 0, "decoder": config.layers},
             "heads": getattr(config, "heads", 1),
         }
 

@@ -52,12 +52,17 @@ def routes(service: Service) -> APIRouter:
             {
                 "version": __version__,
                 "models": [served.to_dict() for served in models.by_direction.values()],
+                "writers": [
+                    {"name": name, "parameters": model.bundle.parameters, "network": model.bundle.name}
+                    for name, model in models.writers.items()
+                ],
                 "languages": [{"code": c, "name": name_of(c), "targets": models.targets(c)} for c in codes],
                 "limits": {
                     "characters": settings.char_limit,
                     "texts": settings.batch_limit,
                     "alternatives": settings.alternatives_limit,
                     "masks": parameters.MASKS,
+                    "tokens": settings.token_limit,
                 },
                 "key_required": service.keys is not None,
             }

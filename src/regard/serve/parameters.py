@@ -15,6 +15,7 @@ from regard.serve.refusal import Refusal, shown
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 FIELDS = 1000  # most fields of a form
 MASKS = 5000  # most masks of an explanation
+TOP = 50  # most tokens told of for one place
 Code = Annotated[str, StringConstraints(min_length=1, max_length=20)]
 
 
@@ -78,6 +79,23 @@ class Typed(TranslateFile):
 class Explain(Sentence):
     masks: Number = Field(1000, description="How many random masks to try.", ge=2, le=MASKS)
     by: Literal["words", "tokens"] = Field("words", description="What is hidden at a time.")
+
+
+class Next(Keyed):
+    model: str = Field(description="A language model's name, as /api/info lists them.", examples=["shakespeare"])
+    text: str = Field("", description="The text so far.", examples=["To be"])
+    top: Number = Field(10, ge=1, le=TOP, description="How many of the likeliest tokens to give for each place.")
+
+
+class Write(Keyed):
+    model: str = Field(description="A language model's name, as /api/info lists them.", examples=["shakespeare"])
+    tokens: list[Number] = Field(default_factory=list, description="The text so far, in tokens, as /api/next has them.")
+    max_tokens: Number = Field(100, ge=1, description="Most tokens to write.")
+    temperature: float = Field(1.0, ge=0, le=10, description="0 takes the likeliest token every time.")
+    top_k: Number = Field(0, ge=0, description="Only so many of the likeliest tokens; 0 is all.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Only the likeliest tokens with so much mass.")
+    seed: Number = Field(0, ge=0, lt=2**63, description="The same seed gives the same text.")
+    top: Number = Field(10, ge=1, le=TOP, description="How many of the likeliest tokens to give for each place.")
 
 
 Schema = TypeVar("Schema", bound=BaseModel)

@@ -130,6 +130,7 @@ class TranslationTask:
         splitters = (Splitter(source, chance), Splitter(target, chance)) if chance else None
         self.batches = TranslationBatches(cache, recipe.train.batch_tokens, recipe.seed, splitters)
         self.cache = cache
+        self.limits = (recipe.data.max_length,) * 2  # the most tokens of a source and of a target
 
     def model(self) -> Pair:
         network: Pair = MODELS[self.recipe.network_name](self.recipe.network(len(self.source), len(self.target)))
@@ -179,11 +180,13 @@ class TranslationTask:
     def _dev_batches(self) -> Iterator[Batch]:
         sources = self.source.encode_batch([source for source, _ in self.dev])
         targets = self.target.encode_batch([target for _, target in self.dev])
-        limit = self.recipe.data.max_length
+        longest, limit = self.limits
         if self.recipe.task == "summarisation":
-            sources = [tokens[:limit] for tokens in sources]
+            sources = [tokens[:longest] for tokens in sources]
         pairs = [
-            (np.array(s), np.array(t)) for s, t in zip(sources, targets, strict=True) if max(len(s), len(t)) <= limit
+            (np.array(s), np.array(t))
+            for s, t in zip(sources, targets, strict=True)
+            if len(s) <= longest and len(t) <= limit
         ]
         pairs.sort(key=lambda pair: (len(pair[1]), len(pair[0])))
         size = 64

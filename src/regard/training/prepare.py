@@ -20,6 +20,7 @@ from regard.tasks.answering import prepare as prepare_answering
 from regard.tasks.classification import prepare as prepare_classification
 from regard.tasks.language import prepare as prepare_language
 from regard.tasks.masked import prepare as prepare_masked
+from regard.tasks.prompted import PromptedTask, limits
 from regard.tasks.tagging import prepare as prepare_tagging
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
@@ -107,7 +108,8 @@ def prepare_translation(asked: Asked) -> tuple[TranslationTask, dict[str, Any]]:
         "pairs": len(cache),
         "tokenizers": [source.checksum, target.checksum],
     }
-    return TranslationTask(recipe, source, target, cache, dev, test), facts
+    kind = PromptedTask if recipe.writes_on else TranslationTask
+    return kind(recipe, source, target, cache, dev, test), facts
 
 
 def _hold_out(corpus: Corpus) -> tuple[int, list[tuple[str, str]]]:
@@ -188,7 +190,8 @@ def _cache(
     recipe: Recipe, run: Path, corpus: Corpus, threshold: int, source: Tokenizer, target: Tokenizer, tell: Tell
 ) -> TokenCache:
     folder, report = run / "tokens", Report()
-    longest = min(recipe.data.max_length, recipe.train.batch_tokens - 1)
+    sides = limits(recipe, source) if recipe.writes_on else (recipe.data.max_length,) * 2
+    longest = [min(side, recipe.train.batch_tokens - 1) for side in sides]
     facts = {
         "data": corpus.facts,
         "tokenizers": [source.checksum, target.checksum],
@@ -207,14 +210,14 @@ def _cache(
         _training(corpus, threshold, report),
         source,
         target,
-        max_length=longest,
+        max_length=(longest[0], longest[1]),
         cut=recipe.task == "summarisation",
         facts=facts,
     )
     if not len(cache):
-        raise UserError(f"no training pair is left: {report}, {cache.meta['dropped']} longer than {longest} tokens")
+        raise UserError(f"no training pair is left: {report}, {cache.meta['dropped']} longer than {longest[1]} tokens")
     long = cache.meta["dropped"]
-    dropped = f", {long:,} longer than {longest} tokens left out" if long else ""
+    dropped = f", {long:,} longer than {longest[1]} tokens left out" if long else ""
     tell({"event": "prepare", "text": f"{len(cache):,} training pairs ({report}{dropped}), vocabulary {len(source):,}"})
     return cache
 

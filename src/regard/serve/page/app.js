@@ -1,10 +1,11 @@
 // The page: what stands where, and who tells whom.
-import { button, choice, el } from "regard/dom.js";
+import { button, choice } from "regard/dom.js";
 import { get, key } from "./api.js";
 import { composer, copied } from "./composer.js";
 import { inside } from "./inside.js";
 import { read, write } from "./place.js";
 import { LANGUAGES } from "./snippet.js";
+import { theme } from "./theme.js";
 
 const find = (name) => document.querySelector(`[data-${name}]`);
 const SETTLED = 350; // milliseconds after which a translation is looked into
@@ -84,6 +85,7 @@ function serve(info) {
   find("served").textContent = info.models.length > 1 ? `${info.models.length} models, ${info.languages.length} languages` : told[0];
   find("served").title = told.join("\n");
   find("key").hidden = !info.key_required;
+  find("other").hidden = !info.writers.length;
 }
 
 function snippet() {
@@ -107,25 +109,4 @@ function snippet() {
 function problem(error) {
   find("problem").hidden = !error;
   find("problem").textContent = error ? error.message : "";
-}
-
-// Light, dark, or as the system has it: remembered by the browser.
-function theme(pressed) {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const order = dark ? ["", "light", "dark"] : ["", "dark", "light"]; // the first press is seen
-  const show = (name) => {
-    if (name) document.documentElement.dataset.theme = name;
-    else delete document.documentElement.dataset.theme;
-    pressed.replaceChildren(el("span", { "aria-hidden": "true" }, { "": "◐", light: "☀", dark: "☾" }[name]));
-    pressed.title = { "": "Colours as the system has them", light: "Light", dark: "Dark" }[name];
-    pressed.setAttribute("aria-label", `Light or dark: ${pressed.title.toLowerCase()}`);
-  };
-  let now = localStorage.getItem("theme") || "";
-  if (!order.includes(now)) now = "";
-  show(now);
-  pressed.addEventListener("click", () => {
-    now = order[(order.indexOf(now) + 1) % order.length];
-    localStorage.setItem("theme", now);
-    show(now);
-  });
 }

@@ -1,6 +1,6 @@
 // Where the page stands, kept behind the # of its address: it can be sent and bookmarked, and no server logs it.
 
-const NAMES = ["text", "source", "target", "translation", "sentence", "view"];
+const NAMES = ["text", "source", "target", "translation", "sentence", "view", "model"];
 
 export function read() {
   const found = new URLSearchParams(location.hash.slice(1));

@@ -1,0 +1,130 @@
+"""What the page of a language model asks for: what might come next in a text, and texts as they are written."""
+
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from regard.api import Model
+from regard.decode.writer import Guess
+from regard.errors import UserError
+from regard.serve import logs, parameters, shapes
+from regard.serve.libretranslate import admit
+from regard.serve.parameters import read
+from regard.serve.refusal import Refusal, busy, shown
+from regard.serve.service import Service
+from regard.text import Tokenizer
+from regard.view.words import END
+
+STREAMS = 4  # texts written at once
+SEEN = 512  # tokens of a text whose places are told of: each place has a number for every token of the vocabulary
+
+
+def routes(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["page"], default_response_class=JSONResponse)
+    streams = 0
+
+    def writer(name: str) -> Model:
+        if name not in service.models.writers:
+            raise Refusal(404, f"The model {shown(name)!r} does not exist")
+        return service.models.writers[name]
+
+    @router.post(
+        "/next",
+        responses=shapes.responses(dict[str, Any], also={404: "There is no such model."}),
+        openapi_extra=shapes.body(parameters.Next),
+    )
+    async def next_(request: Request) -> Response:
+        """A text in tokens: how likely each was where it stands, what else might have stood there, what may come."""
+        asked = await read(parameters.Next, request)
+        facts = admit(service, request, asked.api_key)
+        service.count(facts, [asked.text])
+        model = writer(asked.model)
+
+        def work() -> dict[str, Any]:
+            tokenizer = model.bundle.source
+            tokens = tokenizer.encode(asked.text) if asked.text else []
+            last = tokens[-SEEN:]
+            first, guesses = model.writer.guesses(last, asked.top)
+            unseen = [_plain(tokenizer, token) for token in tokens[: len(tokens) - len(last) + first + 1]]
+            told = [_told(tokenizer, guess) for guess in guesses]
+            return {"tokens": unseen + told[:-1], "next": told[-1]["top"], "seen": len(last) - first}
+
+        return JSONResponse(await service.writing.run(work))
+
+    @router.post(
+        "/write",
+        responses=shapes.responses(dict[str, Any], kind="text/event-stream", also={404: "There is no such model."}),
+        openapi_extra=shapes.body(parameters.Write),
+    )
+    async def write(request: Request) -> Response:
+        """A text as it is written: events `step`, a token with what else might have stood there, then `end`."""
+        nonlocal streams
+        asked = await read(parameters.Write, request)
+        facts = admit(service, request, asked.api_key)
+        model = writer(asked.model)
+        tokenizer = model.bundle.source
+        silent = tokenizer.specials.ids - {tokenizer.specials.unk}
+        if any(not 0 <= token < len(tokenizer) or token in silent for token in asked.tokens):
+            raise Refusal(400, "Invalid request: tokens: each must be one of the model's own, and no begin or end")
+        service.count(facts, [tokenizer.decode(asked.tokens)])
+        options = asked.model_dump(include={"temperature", "top_k", "top_p", "seed"})
+        try:
+            steps = model.write_steps(
+                asked.tokens, asked.top, max_tokens=min(asked.max_tokens, service.settings.token_limit), **options
+            )
+        except UserError as error:
+            raise Refusal(400, f"Invalid request: {error}") from None
+        if streams >= STREAMS:
+            raise busy()
+        streams += 1
+
+        async def events() -> AsyncIterator[str]:
+            nonlocal streams
+            whole, then = list(asked.tokens), []
+            try:
+                while (guess := await service.writing.run(lambda: next(steps, None))) is not None:
+                    if guess.token is None:
+                        then = _told(tokenizer, guess)["top"]
+                        break
+                    whole.append(guess.token)
+                    yield _event("step", _told(tokenizer, guess))
+                reason = "length" if then else "end"
+                yield _event("end", {"text": tokenizer.decode(whole), "next": then, "reason": reason})
+            except (Refusal, UserError) as problem:
+                yield _event("error", {"error": str(problem) or "The server is busy"})
+            except Exception as error:
+                number = secrets.token_hex(4)
+                logs.event("failed", logging.ERROR, reference=number, route="/api/write", **logs.describe(error))
+                yield _event("error", {"error": f"Something went wrong here; the log has it under {number}"})
+            finally:
+                streams -= 1
+
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    return router
+
+
+def _text(tokenizer: Tokenizer, token: int) -> str:
+    return END if token == tokenizer.specials.end else tokenizer.surface([token])[0]
+
+
+def _plain(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
+    return {"id": token, "text": _text(tokenizer, token), "probability": None, "rank": None, "top": []}
+
+
+def _told(tokenizer: Tokenizer, guess: Guess) -> dict[str, Any]:
+    top = [[token, _text(tokenizer, token), round(p, 6)] for token, p in guess.top]
+    if guess.token is None:
+        return {"top": top}
+    return _plain(tokenizer, guess.token) | {
+        "probability": round(guess.probability, 6), "rank": guess.rank, "top": top,
+    }  # fmt: skip
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
