@@ -15,7 +15,7 @@ from regard.bundle import Bundle, load_bundle
 from regard.config import load_recipe, make_recipe
 from regard.errors import UserError
 from regard.explain.translation import why
-from regard.hub import ctranslate2, transformers
+from regard.hub import ctranslate2, huggingface
 from regard.models import Bert, BertConfig, HeadConfig
 from regard.models.heads import PreTrainer
 from regard.text import BOS, EOS, IMPORTED, PAD, UNK, Specials, Tokenizer
@@ -105,7 +105,7 @@ def test_from_a_bert_to_summaries(tmp_path: Path) -> None:
     assert model.n_best(["a cake"], n_best=2, sample=True)
     assert look(model, "the man eats the bread").weights["cross"].shape[-1] == 6
     assert why(model, "the man eats", "el hombre", masks=8).values.shape == (2, 3)
-    for export in (ctranslate2.export, transformers.export):
+    for export in (ctranslate2.export, huggingface.export):
         with pytest.raises(UserError, match=r"cop(y|ies) words from the source"):
             export(bundle, tmp_path / "out")
 

@@ -177,6 +177,8 @@ class Prompted(Headed, Paired):
     summary's begin symbol stands the prompt's last token.
     """
 
+    output_bias = None
+
     def __init__(self, body: Any, head: HeadConfig, outputs: int = 0) -> None:
         super().__init__(body, head, outputs)
         self.prompt = head.prompt_tokens

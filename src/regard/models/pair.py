@@ -60,7 +60,7 @@ class Paired(nn.Module):
     """A network that writes: `forward` gives the states before the softmax (B T D) for a known target."""
 
     embed: nn.ModuleDict
-    output_bias: Tensor | None = None
+    output_bias: Tensor | None
 
     @property
     def output(self) -> Tensor:
@@ -83,6 +83,8 @@ class Paired(nn.Module):
 
 class Stepwise(Paired):
     """A network that trains by the same steps as it decodes by: `write` takes one token or a whole target."""
+
+    output_bias = None
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Any:
         raise NotImplementedError
