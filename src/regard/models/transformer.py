@@ -53,11 +53,6 @@ class TransformerConfig(PairConfig):
         return self
 
     @property
-    def embedding_shapes(self) -> dict[str, tuple[int, int]]:
-        rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
-        return {name: (n, self.d_model) for name, n in rows.items()}
-
-    @property
     def longest(self) -> int | None:
         return self.max_positions if self.positions == "learned" else None
 
