@@ -8,6 +8,7 @@ import torch
 from models.test_pairs import LENGTHS, SOURCE, TARGET, logits
 from pydantic import ValidationError
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.testing import assert_close
 
 from regard.models import Recurrent, RecurrentConfig
@@ -120,9 +121,11 @@ def test_the_encoder_is_pytorchs_with_all_its_layers(cell: str) -> None:
 # --- identities of attention ----------------------------------------------------------------------------------------
 
 
-def weights(model: Recurrent, source: Tensor = SOURCE, lengths: Tensor | None = LENGTHS) -> Tensor:
+def weights(
+    model: Recurrent, source: Tensor = SOURCE, lengths: Tensor | None = LENGTHS, target: Tensor = TARGET
+) -> Tensor:
     with torch.no_grad(), record(model) as trace:
-        model(source, lengths, TARGET)
+        model(source, lengths, target)
     return trace.weights("cross", 0)[:, 0]  # B T S
 
 
@@ -189,6 +192,59 @@ def test_a_predicted_place_and_its_bell_are_luongs_equations() -> None:
 def test_dot_is_not_divided_by_the_width() -> None:
     q, k = torch.randn(1, 1, 2, 9), torch.randn(1, 1, 3, 9)
     assert_close(Dot().weights(q, k, Mask()), (q @ k.transpose(-2, -1)).softmax(-1))
+
+
+# --- learning -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["rnn", "cnn"])
+@pytest.mark.parametrize("attention", ["dot", "general", "additive"])
+def test_first_every_word_counts_nearly_the_same(encoder: str, attention: str) -> None:
+    """Wide as a real one: scores that begin large choose one word, whatever the others are, and it stays so for long.
+    1 is the entropy of weights that are all the same."""
+    torch.manual_seed(0)
+    d_embed = 256 if encoder == "cnn" else 64
+    shape = {"d_model": 256, "d_encoder": 128, "d_embed": d_embed, "d_align": 64, "d_readout": 64}
+    model = Recurrent(RecurrentConfig(**{**SMALL, **shape, "encoder": encoder, "attention": attention})).eval()
+    found = weights(model, torch.randint(13, (8, 9)), None, torch.randint(13, (8, 5)))
+    entropy = -(found * found.clamp(min=1e-9).log()).sum(-1).mean() / math.log(9)
+    assert entropy > 0.7
+
+
+@pytest.mark.parametrize("options", [
+    {"attention": "dot"}, {"attention": "general", "input_feeding": True, "cell": "lstm"},
+    {"attention": "general", "span": "local-p"}, {"attention": "additive", "span": "local-m"},
+    *[{"encoder": "cnn", "attention": attention} for attention in ("dot", "general", "additive")],
+], ids=str)  # fmt: skip
+def test_it_learns_to_turn_a_sentence_round(options: dict[str, Any]) -> None:
+    """Of three to five words; with attention near the same place (local-m) it copies."""
+    torch.manual_seed(0)
+    shape = {"d_model": 64, "d_encoder": 32, "d_embed": 64, "d_align": 32, "d_readout": 32, "reach": 3}
+    model = Recurrent(RecurrentConfig(**{**SMALL, **shape, **options}))
+    optimizer = torch.optim.Adam(model.parameters(), 0.01, (0.9, 0.98))
+    right, steps = 0.0, 100
+    for step in range(steps):
+        source, lengths, before, target = turned(32, copied=options.get("span") == "local-m")
+        real = target > 0
+        guessed = F.linear(model(source, lengths, before), model.output)[real]
+        right = float((guessed.argmax(-1) == target[real]).float().mean())
+        optimizer.zero_grad()
+        F.cross_entropy(guessed, target[real]).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.param_groups[0]["lr"] = 0.01 * min(1, step / 10) * (1 - step / steps)
+        optimizer.step()
+    assert right > 0.9
+
+
+def turned(count: int, *, copied: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sources that end with 2 and their lengths; targets after 1; 0 stands for nothing."""
+    lengths = torch.randint(3, 6, (count,))
+    words, places = torch.randint(3, 13, (count, 6)), torch.arange(6)
+    end, real = places == lengths[:, None], places < lengths[:, None]
+    turn = words.gather(1, torch.where(real, lengths[:, None] - 1 - places, places))
+    source, target = ((side * real).masked_fill(end, 2) for side in (words, words if copied else turn))
+    before = torch.cat((torch.ones(count, 1, dtype=torch.long), target[:, :-1]), 1)
+    return source, lengths + 1, before, target
 
 
 # --- sizes and refusals ---------------------------------------------------------------------------------------------

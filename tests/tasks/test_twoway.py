@@ -1,4 +1,4 @@
-"""Two-way language modelling from plain text, and what it learned as features of a classifier."""
+"""Two-way language modelling from plain text, and what it learned as features of a classifier or a tagger."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from regard.api import load
+from regard.cli import app
 from regard.config import make_recipe
 from regard.errors import UserError
 from regard.tasks.twoway import Reader, measure
@@ -16,6 +18,7 @@ from regard.text import Tokenizer
 from regard.training.session import train
 
 MODEL = {"name": "elmo", "d_model": 32, "cells": 48, "windows": (1, 2, 3), "maps": (8, 8, 16), "dropout": 0.0}
+TASKS = {"txt": "two-way", "tsv": "classification", "conll": "tagging"}
 SUBJECTS, VERBS = ("cats", "dogs", "owls", "eels"), ("purr", "bark", "soar", "swim")  # batches are of like lengths
 
 
@@ -42,7 +45,7 @@ def recipe(folder: Path, kind: str = "txt", **changes: Any) -> Any:
     }  # fmt: skip
     return make_recipe(
         {
-            "task": "two-way" if kind == "txt" else "classification", "model": MODEL, "tokenizer": {"kind": "byte"},
+            "task": TASKS[kind], "model": MODEL, "tokenizer": {"kind": "byte"},
             "head": {"pooling": "mean"}, "train": settings | changes,
             "data": {"max_length": 60} | {name: [str(folder / f"{name}.{kind}")] for name in ("train", "dev")},
         }
@@ -72,6 +75,33 @@ def test_neighbours_in_a_batch_change_nothing(trained: Path) -> None:
     counts = [2 * (len(text.split()) + 1) for text in texts]
     mean = sum(one["loss"] * n for one, n in zip(alone, counts, strict=True)) / sum(counts)
     assert measure(bundle.model, reader, reader.rows(texts))["loss"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_evaluate_finds_the_same_score(files: Path, trained: Path, tmp_path: Path) -> None:
+    told = load(trained).bundle.scores["dev"]
+    found = json.loads(CliRunner().invoke(app, ["evaluate", str(trained), "--json"]).stdout)
+    assert (found["rows"], found["words"]) == (60, 180)
+    for name in ("loss", "perplexity"):
+        assert found["scores"][name] == pytest.approx(told[name]["value"], abs=1e-4)
+    shown = CliRunner().invoke(app, ["evaluate", str(trained), str(files / "train.txt")]).stdout
+    assert "300 rows, 900 words" in shown
+    assert "perplexity" in shown
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(UserError, match="there is no text"):
+        CliRunner().invoke(app, ["evaluate", str(trained), str(tmp_path / "empty.txt")], catch_exceptions=False)
+
+
+def test_as_features_of_a_tagger(trained: Path, tmp_path: Path) -> None:
+    for name, count, seed in (("train", 300, 1), ("dev", 60, 2)):
+        rows = [[(w, "B-bird" if w == "owls" else "O") for w in line.split()] for line in lines(count, seed)]
+        text = "\n".join("".join(f"{word}\t{label}\n" for word, label in row) for row in rows)
+        (tmp_path / f"{name}.conll").write_text(text)
+    made = recipe(tmp_path, "conll", freeze=3, steps=60, lr=0.05).model_dump(exclude_none=True)
+    for_bert = {"model": {"attention_dropout": 0.0}, "tokenizer": {"kind": "bpe"}}  # a recipe for one will do
+    bundle = train(make_recipe(made | for_bert), tmp_path / "run", start_from=trained)
+    assert bundle.scores["dev"]["f1"]["value"] > 0.95
+    (tagged,) = load(tmp_path / "run").predict(["owls here soar"])
+    assert tagged.labels == ("B-bird", "O", "O")
 
 
 def test_as_features_of_a_classifier(files: Path, trained: Path, tmp_path: Path) -> None:

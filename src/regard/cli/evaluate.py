@@ -40,7 +40,8 @@ def evaluate(
 
     Classifiers by accuracy, F1, Matthews and calibration; predicted numbers by correlation; taggers by precision,
     recall and F1 of spans (seqeval); answers by SQuAD's exact match and F1; masked words by loss, perplexity and
-    accuracy; language models by loss, perplexity and bits per character and byte of text files.
+    accuracy; language models by loss, perplexity and bits per character and byte of text files; two-way ones (ELMo)
+    by loss and perplexity of words, mean of both directions.
     """
     from regard.api import load
     from regard.bundle import read_facts
@@ -52,7 +53,7 @@ def evaluate(
 
     task = read_facts(model)["task"]
     if task not in WRITING:
-        way = _evaluate_text if task == "language" else _evaluate_reading
+        way = {"language": _evaluate_text, "two-way": _evaluate_two_way}.get(task, _evaluate_reading)
         way(load(model, device=device), model, [str(f) for f in files or []], as_json)
         return
     options = decode_options(beam=beam, length_penalty=length_penalty)
@@ -120,6 +121,20 @@ def _evaluate_text(system: "Model", model: Path, files: list[str], as_json: bool
         raise UserError(f"there is no text in {name}")
     counts = {"documents": flat.documents, "tokens": len(flat.tokens) - 1, "bytes": flat.bytes}
     _tell(model, name, counts, measure(bundle.model, flat, bundle.max_length), as_json)
+
+
+def _evaluate_two_way(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
+    from regard.data.documents import documents
+    from regard.tasks.twoway import Reader, measure
+
+    chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
+    bundle = system.bundle
+    reader = Reader(bundle.source, bundle.labels, bundle.max_length)
+    rows = reader.rows(piece.text for piece in documents(chosen, "line"))
+    if not rows:
+        raise UserError(f"there is no text in {name}")
+    counts = {"rows": len(rows), "words": sum(len(row.target) - 2 for row in rows)}
+    _tell(model, name, counts, measure(bundle.model, reader, rows), as_json)
 
 
 def _tell(model: Path, name: str, counts: dict[str, int], scores: dict[str, Any], as_json: bool) -> None:

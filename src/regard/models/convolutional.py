@@ -45,11 +45,6 @@ class ConvolutionalConfig(PairConfig):
         return self
 
     @property
-    def embedding_shapes(self) -> dict[str, tuple[int, int]]:
-        rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
-        return {name: (n, self.d_model) for name, n in rows.items()}
-
-    @property
     def longest(self) -> int | None:
         return self.max_positions
 

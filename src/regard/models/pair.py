@@ -17,6 +17,7 @@ Embedding = Literal["source", "target", "output"]
 class PairConfig(ModelConfig):
     """Two vocabularies, and which of the three embeddings are one."""
 
+    d_model: int
     tie: tuple[Embedding, ...] = Field(
         ("source", "target", "output"), description="which of source, target and output embeddings share one matrix"
     )
@@ -26,7 +27,8 @@ class PairConfig(ModelConfig):
     @property
     def embedding_shapes(self) -> dict[str, tuple[int, int]]:
         """Rows and width of the source's, the target's and the output's embeddings."""
-        raise NotImplementedError
+        rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
+        return {name: (n, self.d_model) for name, n in rows.items()}
 
     @model_validator(mode="after")
     def _check_ties(self) -> Self:

@@ -221,7 +221,12 @@ class Recurrent(Stepwise):
         return nn.Linear(c.d_memory + c.d_model, c.d_readout, bias=False)
 
     def _initialise(self) -> None:
-        """Convolutional layers have values of their own kind already."""
+        """Convolutional layers have values of their own kind already.
+
+        First every source word counts the same, or nearly: scores that begin large choose one word, whatever the
+        others are, and hardly learn another. Additive attention's v begins at zero, so does general's matrix; for dot
+        a convolutional encoder's states, which have no bound as recurrent ones have, begin small.
+        """
         for name, module in self.named_modules():
             initialise(module)
             if isinstance(module, nn.Embedding):
@@ -230,6 +235,10 @@ class Recurrent(Stepwise):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
+        if self.config.attention == "general":
+            nn.init.zeros_(self.cross.k.weight)
+        elif self.config.attention == "dot" and isinstance(self.encoder, ConvEncoder):
+            nn.init.normal_(self.encoder.last.weight, std=0.1 * self.config.d_encoder**-0.5)
 
     @property
     def limit(self) -> int | None:

@@ -64,11 +64,6 @@ class TransformerConfig(PairConfig):
         return self
 
     @property
-    def embedding_shapes(self) -> dict[str, tuple[int, int]]:
-        rows = {"source": self.source_vocabulary, "target": self.target_vocabulary, "output": self.target_vocabulary}
-        return {name: (n, self.d_model) for name, n in rows.items()}
-
-    @property
     def embedding_scale(self) -> float:
         return 1.0 if self.embedding_norm else math.sqrt(self.d_model)
 

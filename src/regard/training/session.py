@@ -297,7 +297,7 @@ def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     config = parent.model.config.model_dump(
         mode="json", exclude={"source_vocabulary", "target_vocabulary", "vocabulary"}
     )
-    dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout")}
+    dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout") and key in config}
     model = {"name": parent.name, **config, **dropouts}
     shared = parent.source.checksum == parent.target.checksum
     tokenizer = recipe.tokenizer.model_copy(update={"kind": parent.source.kind, "shared": shared})
