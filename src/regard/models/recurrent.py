@@ -235,7 +235,7 @@ class Recurrent(Stepwise):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        if self.config.attention == "general":
+        if self.config.attention == "general" and isinstance(self.cross.k, nn.Linear):
             nn.init.zeros_(self.cross.k.weight)
         elif self.config.attention == "dot" and isinstance(self.encoder, ConvEncoder):
             nn.init.normal_(self.encoder.last.weight, std=0.1 * self.config.d_encoder**-0.5)
