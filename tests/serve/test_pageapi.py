@@ -55,7 +55,8 @@ def test_info(client: TestClient) -> None:
     (model,) = found["models"]
     assert (model["name"], model["source"], model["target"], model["engine"]) == ("small", "en", "es", "torch")
     assert model["layers"] == {"encoder": 1, "decoder": 1}
-    assert found["limits"] == {"characters": 5000, "texts": 100, "alternatives": 5, "masks": 5000}
+    limits = {"characters": 5000, "texts": 100, "alternatives": 5, "masks": 5000, "tokens": 1000}
+    assert found["limits"] == limits
     assert found["key_required"] is False
 
 
