@@ -96,7 +96,8 @@ def page() -> str:
             if key not in meta and isinstance(value, int | float | str):
                 lines.append(f"| {key} | {_cell(value)} |")
         where = (
-            f"{about['cpu']}, {about['cores']} cores, {about['instruction_set']}, {about['gflops']} GFLOP/s in float32"
+            f"{about['cpu']}, {about['cores']} cores ({about['threads']} used), {about['instruction_set']}, "
+            f"{about['gflops']} GFLOP/s in float32"
         )
         versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
         lines += ["", f"`{content['command']}` at {content['commit']}, {content['date']}. {where}. {versions}."]
