@@ -1,23 +1,21 @@
 """What the web page asks for: the models, looks into them, and explanations as a stream of events."""
 
-import json
-import logging
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from regard.api import Model
 from regard.errors import UserError
-from regard.serve import logs, parameters, shapes
+from regard.serve import parameters, shapes
+from regard.serve.events import Event, Streams
 from regard.serve.languages import name_of
 from regard.serve.libretranslate import admit
 from regard.serve.models import Served
 from regard.serve.parameters import read
-from regard.serve.refusal import Refusal, busy
+from regard.serve.refusal import Refusal
 from regard.serve.service import Service
 from regard.serve.told import told
 
@@ -30,7 +28,7 @@ Route = Callable[[Handler], Handler]
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["page"], default_response_class=JSONResponse)
-    streams = 0
+    streams = Streams(STREAMS)
     known: dict[Served, dict[str, Any]] = {}  # the roles of a model's heads, once somebody has asked
 
     def post(path: str, asked: type[BaseModel], auto: bool = False, kind: str = "application/json") -> Route:
@@ -147,45 +145,19 @@ def routes(service: Service) -> APIRouter:
     @post("/explain", parameters.Explain, kind="text/event-stream")
     async def explain(request: Request) -> Response:
         """Why each output word was written, by RISE: events `step` as the map gets clearer, then `end` or `error`."""
-        nonlocal streams
         from regard.explain import why_steps
 
         asked = await read(parameters.Explain, request)
         served = admitted(request, asked)
-        if streams >= STREAMS:
-            raise busy()
-        streams += 1
         found = why_steps(served.model, asked.text, asked.translation, by=asked.by, masks=asked.masks)
 
-        async def step() -> str | None:
+        async def events() -> AsyncIterator[Event]:
             """One step at a time, so that others get their turn at the network."""
-            one = await service.explaining.run(lambda: _told(served, lambda _: next(found, None)))
-            return None if one is None else _event("step", one.to_dict())
+            while (one := await service.explaining.run(lambda: _told(served, lambda _: next(found, None)))) is not None:
+                yield "step", one.to_dict()
+            yield "end", {}
 
-        try:
-            first = await step()  # what is wrong with the request shows here, while there is a status to say it with
-        except BaseException:
-            streams -= 1
-            raise
-
-        async def events() -> AsyncIterator[str]:
-            nonlocal streams
-            try:
-                one = first
-                while one is not None:
-                    yield one
-                    one = await step()
-                yield _event("end", {})
-            except Refusal as refusal:
-                yield _event("error", {"error": refusal.message})
-            except Exception as error:
-                number = secrets.token_hex(4)
-                logs.event("failed", logging.ERROR, reference=number, route="/api/explain", **logs.describe(error))
-                yield _event("error", {"error": f"Something went wrong here; the log has it under {number}"})
-            finally:
-                streams -= 1
-
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return await streams.answer("/api/explain", events())
 
     return router
 
@@ -202,7 +174,3 @@ def _told(served: Served, work: Callable[[Model], Result]) -> Result:
         return served.look(work)
     except UserError as error:
         raise Refusal(400, f"Invalid request: {error}") from None
-
-
-def _event(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

@@ -1,21 +1,19 @@
 """What the page of a language model asks for: what might come next in a text, and texts as they are written."""
 
-import json
-import logging
-import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 
 from regard.api import Model
 from regard.decode.writer import Guess
 from regard.errors import UserError
-from regard.serve import logs, parameters, shapes
+from regard.serve import parameters, shapes
+from regard.serve.events import Event, Streams
 from regard.serve.libretranslate import admit
 from regard.serve.parameters import read
-from regard.serve.refusal import Refusal, busy, shown
+from regard.serve.refusal import Refusal, shown
 from regard.serve.service import Service
 from regard.text import Tokenizer
 from regard.view.words import END
@@ -26,7 +24,7 @@ SEEN = 512  # tokens of a text whose places are told of: each place has a number
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["page"], default_response_class=JSONResponse)
-    streams = 0
+    streams = Streams(STREAMS)
 
     def writer(name: str) -> Model:
         if name not in service.models.writers:
@@ -63,7 +61,6 @@ def routes(service: Service) -> APIRouter:
     )
     async def write(request: Request) -> Response:
         """A text as it is written: events `step`, a token with what else might have stood there, then `end`."""
-        nonlocal streams
         asked = await read(parameters.Write, request)
         facts = admit(service, request, asked.api_key)
         model = writer(asked.model)
@@ -79,32 +76,18 @@ def routes(service: Service) -> APIRouter:
             )
         except UserError as error:
             raise Refusal(400, f"Invalid request: {error}") from None
-        if streams >= STREAMS:
-            raise busy()
-        streams += 1
 
-        async def events() -> AsyncIterator[str]:
-            nonlocal streams
+        async def events() -> AsyncIterator[Event]:
             whole, then = list(asked.tokens), []
-            try:
-                while (guess := await service.writing.run(lambda: next(steps, None))) is not None:
-                    if guess.token is None:
-                        then = _told(tokenizer, guess)["top"]
-                        break
-                    whole.append(guess.token)
-                    yield _event("step", _told(tokenizer, guess))
-                reason = "length" if then else "end"
-                yield _event("end", {"text": tokenizer.decode(whole), "next": then, "reason": reason})
-            except (Refusal, UserError) as problem:
-                yield _event("error", {"error": str(problem) or "The server is busy"})
-            except Exception as error:
-                number = secrets.token_hex(4)
-                logs.event("failed", logging.ERROR, reference=number, route="/api/write", **logs.describe(error))
-                yield _event("error", {"error": f"Something went wrong here; the log has it under {number}"})
-            finally:
-                streams -= 1
+            while (guess := await service.writing.run(lambda: next(steps, None))) is not None:
+                if guess.token is None:
+                    then = _told(tokenizer, guess)["top"]
+                    break
+                whole.append(guess.token)
+                yield "step", _told(tokenizer, guess)
+            yield "end", {"text": tokenizer.decode(whole), "next": then, "reason": "length" if then else "end"}
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return await streams.answer("/api/write", events())
 
     return router
 
@@ -124,7 +107,3 @@ def _told(tokenizer: Tokenizer, guess: Guess) -> dict[str, Any]:
     return _plain(tokenizer, guess.token) | {
         "probability": round(guess.probability, 6), "rank": guess.rank, "top": top,
     }  # fmt: skip
-
-
-def _event(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
