@@ -14,7 +14,7 @@ from regard.api import Model
 from regard.bundle import Bundle
 from regard.models import GPT, GPTConfig
 from regard.serve.models import Models
-from regard.text import EOS, Tokenizer
+from regard.text import EOS, UNK, Specials, Tokenizer
 
 NASTY = "<img src=x onerror=alert(1)>"
 
@@ -31,7 +31,10 @@ def made(kind: str, window: int = 512) -> Model:
 
 @pytest.fixture(scope="module")
 def models() -> Models:
-    return Models([], {"little": made("bpe"), "short": made("char", window=8)})
+    one_symbol = made("byte", window=256)  # as GPT-2 has it: one token for all that is no text
+    tokenizer = one_symbol.bundle.source
+    one_symbol.bundle.source = Tokenizer(tokenizer.kind, tokenizer._inner, Specials(EOS, EOS, EOS, EOS))
+    return Models([], {"little": made("bpe"), "short": made("char", window=8), "one": one_symbol})
 
 
 @pytest.fixture
@@ -95,6 +98,23 @@ def test_a_text_longer_than_the_window(client: TestClient, models: Models) -> No
     assert likeliest[2] == pytest.approx(float(logits.softmax(-1)[0, likeliest[0]].detach()), abs=1e-5)
 
 
+def test_of_a_long_text_the_end_is_told_of_as_the_model_writes_by_it(client: TestClient) -> None:
+    """Longer than what is told of, and than the window; and one token is begin, end, padding and unknown."""
+    found = ask(client, "/api/next", model="one", text="the cat sat " * 60)
+    assert [token["probability"] is None for token in found["tokens"][-100:]] == [False] * 100
+    tokens = [token["id"] for token in found["tokens"]]
+    (_, first), *_ = stream(client, model="one", tokens=tokens, max_tokens=1)
+    assert [one[0] for one in first["top"]] == [one[0] for one in found["next"]]
+    assert [one[2] for one in first["top"]] == pytest.approx([one[2] for one in found["next"]], abs=1e-5)
+
+
+def test_each_piece_knows_where_it_stands_in_the_text(client: TestClient) -> None:
+    text = "the ö\U0001f600 cat"
+    starts = [token["start"] for token in ask(client, "/api/next", text=text)["tokens"]]
+    assert starts == sorted(starts)
+    assert {*starts} >= {0, 4, 5, 6}  # a letter of two bytes is one place, a face of four another
+
+
 def test_a_text_is_written_with_what_else_might_have_come(client: TestClient, models: Models) -> None:
     model = models.writers["little"]
     ids = model.bundle.source.encode("the cat")
@@ -108,8 +128,8 @@ def test_a_text_is_written_with_what_else_might_have_come(client: TestClient, mo
     for place, (_, step) in enumerate(steps):
         assert step["probability"] == pytest.approx(float(expected[place, step["id"]].exp()), abs=1e-4)
         assert len(step["top"]) == 4
-    if end["reason"] == "length":
-        assert end["next"][0][2] == pytest.approx(float(expected[-1, end["next"][0][0]].exp()), abs=1e-4)
+    assert end["reason"] == "length"
+    assert end["next"][0][2] == pytest.approx(float(expected[-1, end["next"][0][0]].exp()), abs=1e-4)
 
 
 def test_the_likeliest_is_on_top_at_temperature_0(client: TestClient) -> None:
@@ -128,6 +148,8 @@ def test_the_likeliest_is_on_top_at_temperature_0(client: TestClient) -> None:
         ("/api/write", {"tokens": [-1]}, 400),
         ("/api/write", {"model": "large"}, 404),
         ("/api/write", {"tokens": [260] * 6000}, 400),
+        ("/api/write", {"tokens": [UNK] * 6000}, 400),  # which has no characters
+        ("/api/write", {"model": "one", "tokens": [EOS]}, 400),
     ],
 )
 def test_mistakes_are_told(client: TestClient, path: str, body: dict[str, Any], status: int) -> None:
@@ -138,7 +160,9 @@ def test_mistakes_are_told(client: TestClient, path: str, body: dict[str, Any], 
 
 def test_no_more_is_written_than_the_server_allows(start: Start, models: Models) -> None:
     client = start(served=models, token_limit=2)
-    assert len([event for event, _ in stream(client, max_tokens=50) if event == "step"]) <= 2
+    *steps, (last, told) = stream(client, max_tokens=50, seed=2)
+    assert [event for event, _ in steps] == ["step"] * 2
+    assert (last, told["reason"]) == ("end", "length")
 
 
 @pytest.fixture

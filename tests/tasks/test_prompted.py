@@ -19,9 +19,12 @@ from regard.decode import DecodeOptions
 from regard.decode.beam import beam_search
 from regard.errors import UserError
 from regard.models import GPT, TCN, GPTConfig, HeadConfig, Prompted, TCNConfig
+from regard.serve.align import align
 from regard.tasks.prompted import PromptedTask, settled
 from regard.tasks.translation import Batch
 from regard.text import EOS, PAD, Tokenizer
+from regard.view.look import look
+from regard.view.roles import roles
 
 WORDS = ["cat", "dog", "fish", "bird", "cow", "ant", "bee", "fox"]
 SHAPE = {"name": "gpt", "d_model": 32, "d_ff": 64, "heads": 2, "layers": 1, "dropout": 0.0, "max_positions": 24}
@@ -149,6 +152,22 @@ def test_documents_are_cut_at_their_end(model: Model) -> None:
     assert model.n_best([long])[0][0] == model.n_best([beginning])[0][0]
 
 
+def test_a_summary_is_as_long_as_its_own_place_not_the_documents() -> None:
+    body, source = bodies()[0], torch.tensor([[10, 11, 12, EOS]])
+    model = Prompted(body, HeadConfig(prompt_tokens=PROMPT, document=3, summary=6))
+    options = DecodeOptions(beam=1, max_length=9, min_length=9)
+    ((found, *_),) = beam_search([model], source, torch.tensor([4]), options)
+    assert len(found.tokens) == 6
+
+
+def test_what_looks_at_an_encoder_says_that_there_is_none(model: Model) -> None:
+    for ask in (lambda: look(model, "cat dog"), lambda: roles(model)):
+        with pytest.raises(UserError):
+            ask()
+    (one,) = align(model.bundle, [("cat dog", "cat")], 20)
+    assert one.weights.sum() == 1
+
+
 def test_the_documents_loss_can_count() -> None:
     body, given = bodies()[0], batch()
     task = PromptedTask.__new__(PromptedTask)
@@ -185,7 +204,7 @@ def test_a_language_model_can_learn_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert made.bundle.source.checksum == parent.bundle.source.checksum
     assert_close(made.bundle.model.body.tokens.weight, parent.bundle.model.tokens.weight, rtol=0, atol=1e-6)
-    assert load(tmp_path / "run").translate("cat dog") is not None
+    assert load(tmp_path / "run").translate("cat dog") == made.translate("cat dog")
 
 
 def test_mistakes_are_told() -> None:

@@ -90,6 +90,14 @@ def test_the_encoder_reads_as_the_bert_does(shape: dict[str, Any]) -> None:
         assert_close(found[i, :n], expected[i, :n], atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_words_are_written_with_the_berts_own_embeddings(norm: str) -> None:
+    """A smaller matrix before the softmax would make every word equally likely at first."""
+    old = reader(norm=norm)
+    _, order = old.source.with_our_specials()
+    assert_close(with_decoder(old, recipe()).model.output, old.model.body.tokens.weight[order])
+
+
 def test_from_a_bert_to_summaries(tmp_path: Path) -> None:
     reader().save(tmp_path / "bert")
     pairs = make_pairs()

@@ -32,7 +32,7 @@ def beam_search(
     width = options.beam
     finished: list[list[Hypothesis]] = [[] for _ in range(source.size(0))]
     places = list(range(source.size(0)))  # which input each open sentence is
-    longest = options.longest(lengths, model.limit)[:, None]  # N W
+    longest = options.longest(lengths, model.most_written)[:, None]  # N W
     specials = specials or Specials()
     if starts is None:
         starts = torch.full((source.size(0), 1), specials.begin, device=source.device)

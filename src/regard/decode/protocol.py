@@ -51,13 +51,25 @@ def least_limit(members: Iterable[Decodable]) -> int | None:
     return min((m.limit for m in members if m.limit is not None), default=None)
 
 
+def most_written(members: Iterable[Decodable]) -> int | None:
+    """The most tokens that all members can write. A model whose two sides differ says so by `most_written`."""
+    found = [getattr(m, "most_written", m.limit) for m in members]
+    return min((most for most in found if most is not None), default=None)
+
+
+def check_numbers(log_probs: Tensor) -> None:
+    """log_probs: R V. One NaN makes the whole row NaN."""
+    if bool(log_probs[:, 0].isnan().any()):
+        raise UserError("the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1")
+
+
 class Model:
     """One model or an ensemble (probabilities averaged) behind one `step`."""
 
     def __init__(self, members: Sequence[Decodable], source: Tensor, lengths: Tensor | None) -> None:
         self.members = members
         self.states = [m.start(m.encode(source, lengths)) for m in members]
-        self.limit = least_limit(members)
+        self.most_written = most_written(members)
 
     def step(self, tokens: Tensor) -> Tensor:
         """log p(next) of each row (R V) after its tokens (R T)."""
@@ -65,10 +77,7 @@ class Model:
         for i, member in enumerate(self.members):
             logits, self.states[i] = member.step(tokens, self.states[i])
             outputs.append(logits.float().log_softmax(-1))
-            if bool(outputs[-1][:, 0].isnan().any()):  # one NaN makes the whole row NaN
-                raise UserError(
-                    "the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1"
-                )
+            check_numbers(outputs[-1])
         if len(outputs) == 1:
             return outputs[0]
         return torch.stack(outputs).logsumexp(0) - math.log(len(outputs))

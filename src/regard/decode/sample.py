@@ -57,7 +57,7 @@ class Sampler:
         device, copies, count = source.device, options.n_best, source.size(0)
         starts = starts or [[self.specials.begin]] * count
         self.every = torch.arange(count, device=device).repeat_interleave(copies)  # which sentence a row is of
-        self.longest = options.longest(lengths, self.model.limit)[self.every]  # R
+        self.longest = options.longest(lengths, self.model.most_written)[self.every]  # R
         numbers = range(count) if numbers is None else numbers
         self.draws = _draws(options.seed, numbers, copies, int(self.longest.max()) + 1).to(device)  # R T
         self.given = torch.tensor([len(start) for start in starts], device=device)  # N, then R
@@ -123,7 +123,8 @@ class Sampler:
 
 def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:
     """The token at which the cumulated probability passes the draw, after temperature, top-k and nucleus."""
-    probs, order = (log_probs / options.temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
+    below = log_probs - log_probs.amax(-1, keepdim=True)  # the best stays 0 however small the temperature is
+    probs, order = (below / options.temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
     if options.top_k:
         probs[:, options.top_k :] = 0
     before = probs.cumsum(-1) - probs

@@ -1,6 +1,7 @@
 """Prompts in, texts out, as they come: a language model with its tokenizer."""
 
 import codecs
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 from regard.decode.beam import beam_search
 from regard.decode.options import DecodeOptions
+from regard.decode.protocol import check_numbers
 from regard.decode.sample import Sampler
 from regard.text import Tokenizer
 
@@ -110,17 +112,22 @@ class Writer:
             yield piece
 
     @torch.inference_mode()
-    def guesses(self, tokens: Sequence[int], top: int) -> tuple[int, list[Guess]]:
-        """What the model thinks of these tokens, and of the one after them.
+    def guesses(self, tokens: Sequence[int], top: int, most: int) -> tuple[int, list[Guess]]:
+        """What the model thinks of the last of these tokens, at most so many, and of the one after them.
 
-        The number of the first token that the model still sees, and a guess for each one after it, the next one last.
+        The number of the first token that is told of, and a guess for each one after it, the next one last.
         """
-        model = self.models[0]
-        first = model.first_seen(len(tokens))
+        first = self.models[0].first_seen(len(tokens))
         seen = list(tokens[first:]) or [self.tokenizer.specials.end]
-        states = model(torch.tensor([seen], device=self.device))[0]
-        log_probs = F.linear(states, model.output).float().log_softmax(-1)  # T V
-        return first, [self._guess(row, top, token) for row, token in zip(log_probs, [*seen[1:], None], strict=True)]
+        told = min(len(seen), most)
+        rows, each = torch.tensor([seen], device=self.device), []
+        for model in self.models:
+            states = model(rows)[0, -told:]
+            each.append(F.linear(states, model.output).float().log_softmax(-1))  # T V
+        log_probs = torch.stack(each).logsumexp(0) - math.log(len(each))
+        check_numbers(log_probs)
+        wanted = [*seen[len(seen) - told + 1 :], None]
+        return len(tokens) - told, [self._guess(row, top, token) for row, token in zip(log_probs, wanted, strict=True)]
 
     def steps(self, tokens: Sequence[int], options: DecodeOptions, top: int) -> Iterator[Guess]:
         """One text after these tokens, drawn token by token, with what else might have stood there.
@@ -142,9 +149,8 @@ class Writer:
     def _guess(self, log_probs: Tensor, top: int, token: int | None) -> Guess:
         """log_probs: of every token (V). Special ones are no text and not shown, but for the end."""
         never = list(self.tokenizer.specials.ids - {self.tokenizer.specials.end})
-        values, ids = log_probs.index_fill(0, torch.tensor(never, device=log_probs.device), -torch.inf).topk(
-            min(top, len(log_probs) - len(never))
-        )
+        hidden = torch.tensor(never, dtype=torch.long, device=log_probs.device)
+        values, ids = log_probs.index_fill(0, hidden, -torch.inf).topk(min(top, len(log_probs) - len(never)))
         best = tuple(zip(ids.tolist(), values.exp().tolist(), strict=True))
         if token is None:
             return Guess(best)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.decode.engine import pad
+from regard.decode.protocol import most_written
 from regard.errors import UserError
 from regard.explain.result import Explanation, last_of
 from regard.explain.rise import Array, Bits, planned, rise
@@ -38,7 +39,9 @@ class Sentence:
             best = model.translator.engine.decode([self.source], [0], model.options(n_best=1, sample=False))[0][0]
             self.target, self.output = list(best.tokens), bundle.target.decode(best.tokens)
         else:
-            self.target, self.output = encoded(bundle.target, target, "target", most), target
+            room = most_written(self.networks)
+            self.target = encoded(bundle.target, target, "target", most if room is None else min(most, room))
+            self.output = target
         if not self.target:
             raise UserError("the translation is empty: there is no word to explain")
         pieces, written = bundle.source.surface(self.source), bundle.target.surface(self.target)

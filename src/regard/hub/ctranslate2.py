@@ -148,7 +148,7 @@ def _specified(bundle: Bundle, specs: Any) -> Any:
         layernorm_embedding=c.embedding_norm,
     )
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
-        stack.scale_embeddings = not c.embedding_norm
+        stack.scale_embeddings = c.embedding_scale != 1
         embedding = stack.embeddings[0] if side == "source" else stack.embeddings
         embedding.weight = _array(_embedding(model, side).weight)
         stack.position_encodings.encodings = _positions(model, side)

@@ -34,7 +34,7 @@ def read(path: Path) -> Pieces:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     try:
         return _pieces(data, path)
-    except (IndexError, struct.error, UnicodeDecodeError, TypeError):
+    except (IndexError, KeyError, struct.error, UnicodeDecodeError, TypeError):
         raise UserError(f"{path} is damaged, or not a SentencePiece model") from None
 
 

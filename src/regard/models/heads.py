@@ -33,6 +33,7 @@ class HeadConfig(ModelConfig):
         description="most tokens of a document before the prompt; by default three quarters of data.max_length hold "
         "both, and the rest is the summary's",
     )
+    summary: int = Field(0, ge=0, description="most tokens of a summary, 0 is any; set from data.max_length")
     also_document: float = Field(
         0.0, ge=0, description="weight of the loss of guessing the document too, beside the summary's (GPT 0.5)"
     )
@@ -187,6 +188,11 @@ class Prompted(Headed, Paired):
     def limit(self) -> int:
         """The most tokens of a document."""
         return self.head.document
+
+    @property
+    def most_written(self) -> int | None:
+        """The most tokens of a summary: all three are one row."""
+        return self.head.summary or None
 
     @property
     def output(self) -> Tensor:

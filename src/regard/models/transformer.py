@@ -41,6 +41,7 @@ class TransformerConfig(PairConfig):
     attention: str = Field("full", description="the attention kernel; of an rnn: none, dot, general or additive")
     attention_bias: bool = Field(False, description="biases in the attention's projections")
     output_bias: bool = Field(False, description="a bias for each token before the softmax")
+    scale_embeddings: bool = Field(True, description="embeddings times sqrt(d_model), as published")
     embedding_norm: bool = Field(
         False, description="layer norm of the embeddings in place of the factor sqrt(d_model), as in BERT and BART"
     )
@@ -65,7 +66,7 @@ class TransformerConfig(PairConfig):
 
     @property
     def embedding_scale(self) -> float:
-        return 1.0 if self.embedding_norm else math.sqrt(self.d_model)
+        return math.sqrt(self.d_model) if self.scale_embeddings and not self.embedding_norm else 1.0
 
     @property
     def longest(self) -> int | None:

@@ -11,6 +11,7 @@ import torch
 
 from regard.bundle import Bundle
 from regard.decode.engine import pad
+from regard.models import Headed
 from regard.text import BOS, EOS, SPECIALS, UNK
 from regard.view import words
 from regard.view.matrix import Matrix, clearest, merge
@@ -37,7 +38,8 @@ def align(bundle: Bundle, pairs: Sequence[tuple[str, str]], longest: int) -> lis
     White space in a source is a space to the model, as it was when the model translated it.
     """
     tokens = [(bundle.source.encode(" ".join(one.split())), bundle.target.encode(other)) for one, other in pairs]
-    able = bool(kernels_of(bundle.model))  # a model without attention cannot say
+    # A model without attention cannot say, nor can one that has no encoder to look at.
+    able = bool(kernels_of(bundle.model)) and not isinstance(bundle.model, Headed)
     fit = [i for i, (one, other) in enumerate(tokens) if able and max(len(one), len(other)) <= longest]
     found: dict[int, Alignment] = {}
     for start in range(0, len(fit), TOGETHER):

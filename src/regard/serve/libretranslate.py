@@ -91,7 +91,7 @@ def routes(service: Service, store: Store) -> APIRouter:
     @router.get("/frontend/settings", responses={200: {"description": "What a client should know of this server."}})
     async def frontend_settings() -> Response:
         """Limits and defaults."""
-        (source, target), *_ = models.by_direction
+        sides = next(iter(models.by_direction), ("", ""))  # none where no translator is served
         keyed = service.keys is not None
         return JSONResponse(
             {
@@ -103,8 +103,8 @@ def routes(service: Service, store: Store) -> APIRouter:
                 "supportedFilesFormat": list(FILES),
                 "suggestions": False,
                 "language": {
-                    "source": {"code": source, "name": name_of(source)},
-                    "target": {"code": target, "name": name_of(target)},
+                    side: {"code": code, "name": name_of(code)}
+                    for side, code in zip(("source", "target"), sides, strict=True)
                 },
             }
         )

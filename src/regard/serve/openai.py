@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -13,18 +13,16 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from regard.api import Model
 from regard.decode.writer import Generation
-from regard.errors import UserError
 from regard.serve import shapes
 from regard.serve.libretranslate import admit
 from regard.serve.parameters import read
-from regard.serve.refusal import Refusal, shown
+from regard.serve.refusal import Refusal, checked, shown
 from regard.serve.service import Service
 
 TYPES = {400: "invalid_request_error", 403: "authentication_error", 404: "invalid_request_error"}
 REASONS = {"end": "stop", "stop": "stop", "length": "length"}
 MOST = 16  # texts of one request
 Handler = Callable[[Request], Awaitable[Response]]
-Result = TypeVar("Result")
 
 
 def _listed(value: Any) -> Any:
@@ -140,7 +138,7 @@ def routes(service: Service) -> APIRouter:
                 media_type="text/event-stream",
                 headers={"Cache-Control": "no-store"},
             )
-        found = await service.writing.run(lambda: _checked(lambda: writer.generations(prompts, **options)))
+        found = await service.writing.run(lambda: checked(lambda: writer.generations(prompts, **options)))
         tokenizer = writer.bundle.source
         read_tokens = sum(len(tokenizer.encode(prompt)) for prompt in prompts)
         return JSONResponse(told.whole(found, prompts if echo else [""] * len(prompts), read_tokens))
@@ -210,12 +208,4 @@ def _turn(text: str) -> dict[str, Any]:
 
 
 def _next(pieces: Iterator[str]) -> str | None:
-    return _checked(lambda: next(pieces, None))
-
-
-def _checked(work: Callable[[], Result]) -> Result:
-    """What the model cannot do is a 400."""
-    try:
-        return work()
-    except UserError as error:
-        raise Refusal(400, f"Invalid request: {error}") from None
+    return checked(lambda: next(pieces, None))

@@ -1,10 +1,14 @@
 """A request that is refused: its status and one sentence, in the API's own shape `{"error": "..."}`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from starlette.responses import Response
 
+from regard.errors import UserError
+
+Result = TypeVar("Result")
 STOPPING = "The server is shutting down"
 
 
@@ -24,6 +28,14 @@ class Refusal(Exception):
 def busy(message: str = "The server is busy; try again soon") -> Refusal:
     """More than the server takes in at once."""
     return Refusal(503, message, retry_after=1)
+
+
+def checked(work: Callable[[], Result]) -> Result:
+    """What the model cannot do is a 400."""
+    try:
+        return work()
+    except UserError as error:
+        raise Refusal(400, f"Invalid request: {error}") from None
 
 
 def shown(given: object) -> str:

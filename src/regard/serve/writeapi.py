@@ -8,18 +8,17 @@ from fastapi.responses import JSONResponse
 
 from regard.api import Model
 from regard.decode.writer import Guess
-from regard.errors import UserError
 from regard.serve import parameters, shapes
 from regard.serve.events import Event, Streams
 from regard.serve.libretranslate import admit
 from regard.serve.parameters import read
-from regard.serve.refusal import Refusal, shown
+from regard.serve.refusal import Refusal, checked, shown
 from regard.serve.service import Service
 from regard.text import Tokenizer
 from regard.view.words import END
 
 STREAMS = 4  # texts written at once
-SEEN = 512  # tokens of a text whose places are told of: each place has a number for every token of the vocabulary
+SEEN = 512  # tokens at the end of a text that are told of: each has a number for every token of the vocabulary
 
 
 def routes(service: Service) -> APIRouter:
@@ -45,14 +44,14 @@ def routes(service: Service) -> APIRouter:
 
         def work() -> dict[str, Any]:
             tokenizer = model.bundle.source
-            tokens = tokenizer.encode(asked.text) if asked.text else []
-            last = tokens[-SEEN:]
-            first, guesses = model.writer.guesses(last, asked.top)
-            unseen = [_plain(tokenizer, token) for token in tokens[: len(tokens) - len(last) + first + 1]]
-            told = [_told(tokenizer, guess) for guess in guesses]
-            return {"tokens": unseen + told[:-1], "next": told[-1]["top"], "seen": len(last) - first}
+            tokens, places = tokenizer.spans(asked.text) if asked.text else ([], [])
+            first, guesses = model.writer.guesses(tokens, asked.top, SEEN)
+            *told, after = [_told(tokenizer, guess) for guess in guesses]
+            every = [_plain(tokenizer, token) for token in tokens[: first + 1]] + told
+            placed = [one | {"start": start} for one, (start, _) in zip(every, places, strict=True)]
+            return {"tokens": placed, "next": after["top"], "seen": len(tokens) - max(first, 0)}
 
-        return JSONResponse(await service.writing.run(work))
+        return JSONResponse(await service.writing.run(lambda: checked(work)))
 
     @router.post(
         "/write",
@@ -65,21 +64,20 @@ def routes(service: Service) -> APIRouter:
         facts = admit(service, request, asked.api_key)
         model = writer(asked.model)
         tokenizer = model.bundle.source
-        silent = tokenizer.specials.ids - {tokenizer.specials.unk}
+        specials = tokenizer.specials
+        silent = (specials.ids - {specials.unk}) | {specials.end}  # GPT-2 has one for both
+        if len(asked.tokens) > service.settings.char_limit:  # special ones are no characters
+            raise Refusal(400, f"Invalid request: more than {service.settings.char_limit} tokens")
         if any(not 0 <= token < len(tokenizer) or token in silent for token in asked.tokens):
             raise Refusal(400, "Invalid request: tokens: each must be one of the model's own, and no begin or end")
         service.count(facts, [tokenizer.decode(asked.tokens)])
         options = asked.model_dump(include={"temperature", "top_k", "top_p", "seed"})
-        try:
-            steps = model.write_steps(
-                asked.tokens, asked.top, max_tokens=min(asked.max_tokens, service.settings.token_limit), **options
-            )
-        except UserError as error:
-            raise Refusal(400, f"Invalid request: {error}") from None
+        most = min(asked.max_tokens, service.settings.token_limit)
+        steps = checked(lambda: model.write_steps(asked.tokens, asked.top, max_tokens=most, **options))
 
         async def events() -> AsyncIterator[Event]:
             whole, then = list(asked.tokens), []
-            while (guess := await service.writing.run(lambda: next(steps, None))) is not None:
+            while (guess := await service.writing.run(lambda: checked(lambda: next(steps, None)))) is not None:
                 if guess.token is None:
                     then = _told(tokenizer, guess)["top"]
                     break

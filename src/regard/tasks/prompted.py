@@ -48,7 +48,7 @@ class PromptedTask(TranslationTask):
         total, nll = smoothed_loss(written, model.output, None, batch.target_out[real], smoothing)
         given = torch.arange(rows.size(1) - 1, device=rows.device) < places[:, None]  # what is guessed there is given
         more, _ = smoothed_loss(states[:, :-1][given], model.output, None, rows[:, 1:][given], smoothing)
-        return Loss(total + weight * more * (batch.count / int(given.sum())), batch.count, {"nll": nll})
+        return Loss(total + weight * more * (batch.count / max(1, int(given.sum()))), batch.count, {"nll": nll})
 
 
 def settled(recipe: Recipe, tokenizer: Tokenizer) -> HeadConfig:
@@ -64,10 +64,11 @@ def settled(recipe: Recipe, tokenizer: Tokenizer) -> HeadConfig:
             f"of data.max_length = {whole} tokens the prompt {recipe.head.prompt!r} has {len(prompt)} and a document "
             f"{max(document, 0)}: raise data.max_length or lower head.document, so that there is room for the summary"
         )
-    return recipe.head.model_copy(update={"prompt_tokens": tuple(prompt), "document": document})
+    summary = whole - document - len(prompt)
+    return recipe.head.model_copy(update={"prompt_tokens": tuple(prompt), "document": document, "summary": summary})
 
 
 def limits(recipe: Recipe, tokenizer: Tokenizer) -> tuple[int, int]:
     """The most tokens of a document and of a summary: with the prompt they are a row."""
     head = settled(recipe, tokenizer)
-    return head.document, recipe.data.max_length - head.document - len(head.prompt_tokens)
+    return head.document, head.summary

@@ -11,10 +11,11 @@ from regard.config import TrainConfig
 from regard.errors import UserError
 from regard.training.muon import Muon
 
-# Layers that read: a body's, or an encoder's. Below them are the embeddings of either and a body's other parts, but how
-# its layers are mixed is learned with the head (ELMo).
+# Layers that read: a body's, or an encoder's. Below them are a body's other parts (but how its layers are mixed is
+# learned with the head: ELMo), and the embeddings of what has such an encoder.
 READING = re.compile(r"(?:body\.)?(?:layers|encoder)\.(\d+)\.")
-BELOW = re.compile(r"body\.(?!mix\.)|embed\.|(?:positions|embedding_norms)\.(?:source|target)\.")
+BODY = re.compile(r"body\.(?!mix\.)")
+EMBEDDED = re.compile(r"(?:embed|positions|embedding_norms)\.(?:source|target)\.")
 
 
 def rate(config: TrainConfig, step: int, d_model: int) -> float:
@@ -114,7 +115,11 @@ def _depths(model: nn.Module) -> dict[str, int]:
     """How far up each parameter stands: 0 for the embeddings, then the layers that read from 1, then all else."""
     found = {name: READING.match(name) for name, _ in model.named_parameters()}
     top = 2 + max((int(match[1]) for match in found.values() if match), default=-1)
-    return {name: int(match[1]) + 1 if match else 0 if BELOW.match(name) else top for name, match in found.items()}
+    below = [BODY, EMBEDDED] if any(found.values()) else [BODY]
+    return {
+        name: int(match[1]) + 1 if match else 0 if any(part.match(name) for part in below) else top
+        for name, match in found.items()
+    }
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:

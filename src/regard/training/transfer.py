@@ -39,6 +39,7 @@ def _shape(bert: Bert, recipe: Recipe, vocabulary: int) -> Any:
         "positions": "learned",
         "max_positions": c.max_positions,
         "attention_bias": True,
+        "scale_embeddings": False,  # nor would the output be, which is the same matrix
         "embedding_norm": c.norm == "post",
     }
     size = recipe.model.get("size")
@@ -60,7 +61,7 @@ def _shape(bert: Bert, recipe: Recipe, vocabulary: int) -> Any:
 @torch.no_grad()
 def _fill(model: Transformer, bert: Bert, order: list[int]) -> None:
     c = bert.config
-    words = bert.tokens.weight[order] / model.config.embedding_scale
+    words = bert.tokens.weight[order]
     first = c.first_position
     places = bert.positions.weight[first : first + c.max_positions] + bert.segments.weight[0]
     for embedding in model.embed.values():

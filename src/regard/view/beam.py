@@ -50,7 +50,7 @@ class Search:
 def search(models: Sequence[Decodable], source: Sequence[int], options: DecodeOptions, device: torch.device) -> Search:
     """Beam search for one source (its end symbol included), with its history."""
     model = Model(models, torch.tensor([list(source)], device=device), None)
-    longest = options.longest(torch.tensor([len(source)], device=device), model.limit)
+    longest = options.longest(torch.tensor([len(source)], device=device), model.most_written)
     tokens = torch.full((1, 1), BOS, device=device)  # W T
     scores = torch.zeros(1, device=device)  # W
     places = [0]  # of each row among the candidates of the step before

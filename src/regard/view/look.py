@@ -11,6 +11,7 @@ import torch
 
 from regard.decode.engine import pad
 from regard.errors import UserError
+from regard.models import Headed
 from regard.text import BOS, EOS, Tokenizer
 from regard.view import beam, page, words
 from regard.view.axes import KINDS, Axis
@@ -163,6 +164,8 @@ def look(model: "Model", text: str, target: str | None = None) -> Look:
     if not text.strip():
         raise UserError("there is no text to look at")
     bundle = model.bundle
+    if isinstance(bundle.model, Headed):
+        raise UserError("a look is into an encoder and a decoder; this model reads and writes in one row")
     most = model.translator.max_source
     source = encoded(bundle.source, text, "text", most)
     search = None

@@ -18,6 +18,7 @@ from regard.api import Model
 from regard.data.grammar import Sentence, generate
 from regard.decode.engine import pad
 from regard.errors import UserError
+from regard.models import Headed
 from regard.text import BOS, EOS
 from regard.view import png, svg
 from regard.view.heads import spans
@@ -184,6 +185,8 @@ def roles(model: Model, sentences: Iterable[Sentence] | None = None, size: int =
     if need is not None:
         raise UserError(need)
     bundle = model.bundle
+    if isinstance(bundle.model, Headed):
+        raise UserError("roles are those of an encoder's heads; this model has none")
     kinds = ("encoder", "decoder", "cross") if model.languages[1] == "es" else ("encoder",)
     tallies = tuple({relation: Tally() for relation in RELATIONS} for _ in range(2))
     examples: dict[Relation, tuple[str, str, int, int]] = {}

@@ -147,11 +147,13 @@ def _weights(bundle: Bundle) -> Iterator[tuple[str, Tensor]]:
 
 def _check_theirs(config: dict[str, Any], folder: Path) -> None:
     for key in NUMBERS:
-        if not isinstance(config.get(key), int):
+        if type(config.get(key)) is not int:
             raise UserError(f"{folder / 'config.json'}: {key} is {config.get(key)!r}, expected a number")
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if not 0 <= config[key] < config["vocab_size"]:
             raise UserError(f"{folder / 'config.json'}: {key} {config[key]} is not in the vocabulary")
+    if config["max_position_embeddings"] < 2:
+        raise UserError(f"{folder / 'config.json'}: max_position_embeddings leaves no room for a text")
     for key, plain in PLAIN.items():
         if config.get(key, plain) != plain:
             raise UserError(f"{folder / 'config.json'}: a Marian with {key} = {config[key]} is not known here")
@@ -215,9 +217,9 @@ def _decode(folder: Path, config: dict[str, Any]) -> DecodeOptions:
 
 def _check(bundle: Bundle) -> None:
     c = bundle.model.config
-    if c.copying or c.embedding_norm:
-        what = "copies words from the source" if c.copying else "has a norm of its embeddings"
-        raise UserError(f"Transformers' Marian and Pegasus have no such part: this model {what}")
+    if c.copying or c.embedding_scale == 1:
+        what = "copies words from the source" if c.copying else "does not multiply its embeddings by sqrt(d)"
+        raise UserError(f"Transformers' Marian and Pegasus are otherwise: this model {what}")
     if not bundle.one_vocabulary or len(set(c.tie)) < 3:
         raise UserError("Transformers' Marian and Pegasus have one vocabulary and one embedding; this model has more")
     if c.positions != "sinusoidal" or c.attention != "full":

@@ -18,6 +18,7 @@ let given = 0; // how many are the prompt's
 let next = []; // what may come after the last: [id, text, probability]
 let at = 0; // the chosen place; pieces.length is what comes next
 let waiting = null;
+let stale = true; // the prompt was changed after it was read
 let asked = null; // what the server works on
 let writing = false;
 let whole = null; // the text as it is written without being cut into pieces
@@ -63,6 +64,7 @@ const model = () => find("models").querySelector("select").value;
 
 function changed(now) {
   clearTimeout(waiting);
+  stale = true;
   stop();
   lay();
   Object.assign(place, { text: text.value, model: info.writers.length > 1 ? model() : null });
@@ -73,13 +75,14 @@ function changed(now) {
 // The prompt in pieces, and what may come after it.
 async function prompt() {
   clearTimeout(waiting);
-  waiting = null;
+  asked?.abort();
   asked = new AbortController();
   try {
     const found = await post("/api/next", { model: model(), text: text.value }, asked.signal);
     [pieces, next] = [found.tokens, found.next];
     given = at = pieces.length;
     whole = null;
+    stale = false;
     draw();
     problem(null);
     return true;
@@ -91,7 +94,7 @@ async function prompt() {
 
 async function go() {
   if (writing) return stop();
-  if (waiting !== null || pieces.length !== given) {
+  if (stale || pieces.length !== given) {
     stop();
     if (!(await prompt())) return;
   }
@@ -148,11 +151,15 @@ function turn(on) {
 // One of the likely pieces in place of what stood there; what came after it is written anew.
 function instead(i, [id, shown, probability], rank, top) {
   stop();
+  const from = pieces[i]?.start;
   pieces = pieces.slice(0, i);
-  pieces.push({ id, text: shown, probability, rank, top });
+  pieces.push({ id, text: shown, probability, rank, top, start: from });
   if (i < given) {
     given = i + 1;
-    text.value = pieces.map((piece) => piece.text).join("").trimStart();
+    const kept = [...text.value].slice(0, from).join(""); // the server counts characters, not halves of them
+    text.value = shown.startsWith("\u27e8") ? kept : kept + (kept ? shown : shown.trimStart()); // a byte is no text yet
+    place.text = text.value;
+    keep(place);
     lay();
   }
   stream();
@@ -186,7 +193,7 @@ function choose(i) {
   const after = pieces.slice(Math.max(0, at - 6), at).map((p) => p.text).join("").trim();
   find("place").textContent = after ? `After “${at > 6 ? "…" : ""}${after.replaceAll("\n", NEW)}”` : "At the beginning";
   const top = piece ? piece.top : next;
-  if (piece && piece.probability === null) find("told").textContent = at ? "Too far back: the model no longer sees what stood before it." : "The text begins here: this piece was given.";
+  if (piece && piece.probability === null) find("told").textContent = at ? "Too far back: what else might have stood here is not told." : "The text begins here: this piece was given.";
   else if (piece) find("told").replaceChildren(el("b", {}, visible(piece.text)), ` had probability ${percent(piece.probability)}${piece.rank === 1 ? ", the likeliest" : `, number ${piece.rank}`}. Choose another to go on from it.`);
   else find("told").textContent = top.length ? "Choose a piece to go on from it." : writing ? "Writing …" : "It was stopped here. Choose a piece of the text to go on from there.";
   const shown = piece && piece.probability !== null && !top.some(([id]) => id === piece.id)
