@@ -71,7 +71,9 @@ def test_a_tokenizer_in_our_numbers_is_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [{}, {"norm": "pre"}, {"first_position": 2, "segments": 1, "activation": "relu"}], ids=str
+    "shape",
+    [{}, {"norm": "pre"}, {"first_position": 2, "segments": 1, "activation": "relu"}, {"norm_eps": 0.1}],
+    ids=str,
 )
 @torch.inference_mode()
 def test_the_encoder_reads_as_the_bert_does(shape: dict[str, Any]) -> None:

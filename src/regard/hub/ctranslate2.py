@@ -173,7 +173,7 @@ def _specified(bundle: Bundle, specs: Any) -> Any:
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[BOS], SPECIALS[EOS]
     spec.config.decoder_start_token = SPECIALS[BOS]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = 1e-5
+    spec.config.layer_norm_epsilon = c.norm_eps
     spec.register_source_vocabulary(_words(bundle.source))
     spec.register_target_vocabulary(_words(bundle.target))
     return spec

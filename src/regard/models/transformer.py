@@ -33,6 +33,7 @@ class TransformerConfig(PairConfig):
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights (slower on CPU)")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
     norm: Literal["post", "pre"] = Field("post", description="layer norm after each sub-layer (published) or before it")
+    norm_eps: float = Field(1e-5, gt=0, description="what keeps a layer norm from dividing by zero")
     activation: Literal["relu", "gelu", "swish"] = Field("relu", description="the feed-forward layers' non-linearity")
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
         "sinusoidal", description="how word order is known"
@@ -152,7 +153,7 @@ class Transformer(Paired):
         self.embed = embeddings(c)
         self.positions = self._positions(c)
         sides = ("source", "target") if c.embedding_norm else ()
-        self.embedding_norms = nn.ModuleDict({side: nn.LayerNorm(c.d_model) for side in sides})
+        self.embedding_norms = nn.ModuleDict({side: nn.LayerNorm(c.d_model, c.norm_eps) for side in sides})
         self.dropout = Dropout(c.dropout)
         rotary = Rotary(c.d_model // c.heads) if c.positions == "rotary" else None
 
@@ -164,10 +165,10 @@ class Transformer(Paired):
             return FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
 
         def residual() -> Residual:
-            return Residual(c.d_model, c.dropout, c.norm)
+            return Residual(c.d_model, c.dropout, c.norm, c.norm_eps)
 
         def last_norm() -> nn.Module:
-            return nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+            return nn.LayerNorm(c.d_model, c.norm_eps) if c.norm == "pre" else nn.Identity()
 
         self.encoder = nn.ModuleList(
             EncoderLayer(attention(rotary), feed_forward(), residual) for _ in range(c.encoder_layers)

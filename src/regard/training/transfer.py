@@ -35,6 +35,7 @@ def _shape(bert: Bert, recipe: Recipe, vocabulary: int) -> Any:
         "heads": c.heads,
         "encoder_layers": c.layers,
         "norm": c.norm,
+        "norm_eps": c.norm_eps,
         "activation": c.activation,
         "positions": "learned",
         "max_positions": c.max_positions,
