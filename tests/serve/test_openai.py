@@ -123,6 +123,7 @@ def test_a_server_without_translators(start: Start, writer: Model, tmp_path: Pat
     client: TestClient = start(served=alone)
     assert client.get("/v1/models").json()["data"][0]["id"] == "little"
     assert client.get("/languages").json() == []
+    assert client.get("/frontend/settings").status_code == 200
     assert "How the text begins" in client.get("/").text
     assert client.get("/write").text == client.get("/").text
     assert client.get("/health").status_code == 200
