@@ -158,7 +158,7 @@ OTHER = Tokenizer.learn(TEXTS[:1] * 9, size=300)
         (lambda: bundle(positions="learned"), "this model has learned positions"),
         (lambda: bundle(positions="rotary"), "this model has rotary positions"),
         (lambda: bundle(copying=True), "this model copies words from the source"),
-        (lambda: bundle(positions="learned", embedding_norm=True), "this model has a norm of its embeddings"),
+        (lambda: bundle(positions="learned", embedding_norm=True), "this model does not multiply its embeddings"),
     ],
 )
 def test_what_it_cannot_do_is_said(tmp_path: Path, made: Any, message: str) -> None:

@@ -11,11 +11,10 @@ import torch
 
 from regard.bundle import Bundle
 from regard.decode.engine import pad
-from regard.models import Headed
 from regard.text import BOS, EOS, SPECIALS, UNK
 from regard.view import words
 from regard.view.matrix import Matrix, clearest, merge
-from regard.view.record import kernels_of, record
+from regard.view.record import kernels_of, place, record
 
 Span = tuple[int, int]
 TOGETHER = 16  # pairs recorded in one pass
@@ -39,7 +38,7 @@ def align(bundle: Bundle, pairs: Sequence[tuple[str, str]], longest: int) -> lis
     """
     tokens = [(bundle.source.encode(" ".join(one.split())), bundle.target.encode(other)) for one, other in pairs]
     # A model without attention cannot say, nor can one that has no encoder to look at.
-    able = bool(kernels_of(bundle.model)) and not isinstance(bundle.model, Headed)
+    able = any(place(name)[0] == "cross" for name in kernels_of(bundle.model))
     fit = [i for i, (one, other) in enumerate(tokens) if able and max(len(one), len(other)) <= longest]
     found: dict[int, Alignment] = {}
     for start in range(0, len(fit), TOGETHER):
