@@ -57,10 +57,11 @@ def most_written(members: Iterable[Decodable]) -> int | None:
     return min((most for most in found if most is not None), default=None)
 
 
-def check_numbers(log_probs: Tensor) -> None:
-    """log_probs: R V. One NaN makes the whole row NaN."""
-    if bool(log_probs[:, 0].isnan().any()):
+def averaged(each: Sequence[Tensor]) -> Tensor:
+    """log of the members' mean probability, from each one's log p (R V)."""
+    if any(bool(one[:, 0].isnan().any()) for one in each):  # one NaN makes the whole row NaN
         raise UserError("the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1")
+    return each[0] if len(each) == 1 else torch.stack(list(each)).logsumexp(0) - math.log(len(each))
 
 
 class Model:
@@ -77,10 +78,7 @@ class Model:
         for i, member in enumerate(self.members):
             logits, self.states[i] = member.step(tokens, self.states[i])
             outputs.append(logits.float().log_softmax(-1))
-            check_numbers(outputs[-1])
-        if len(outputs) == 1:
-            return outputs[0]
-        return torch.stack(outputs).logsumexp(0) - math.log(len(outputs))
+        return averaged(outputs)
 
     def reorder(self, rows: Tensor) -> None:
         for state in self.states:

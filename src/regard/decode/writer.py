@@ -1,7 +1,6 @@
 """Prompts in, texts out, as they come: a language model with its tokenizer."""
 
 import codecs
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.decode.beam import beam_search
 from regard.decode.options import DecodeOptions
-from regard.decode.protocol import check_numbers
+from regard.decode.protocol import averaged
 from regard.decode.sample import Sampler
 from regard.text import Tokenizer
 
@@ -124,8 +123,7 @@ class Writer:
         for model in self.models:
             states = model(rows)[0, -told:]
             each.append(F.linear(states, model.output).float().log_softmax(-1))  # T V
-        log_probs = torch.stack(each).logsumexp(0) - math.log(len(each))
-        check_numbers(log_probs)
+        log_probs = averaged(each)
         wanted = [*seen[len(seen) - told + 1 :], None]
         return len(tokens) - told, [self._guess(row, top, token) for row, token in zip(log_probs, wanted, strict=True)]
 

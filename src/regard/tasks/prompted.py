@@ -2,12 +2,11 @@
 
 # Shapes: B batch, T length, D width.
 
-from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 
 from regard.config import Recipe
-from regard.data.cache import TokenCache
 from regard.errors import UserError
 from regard.models import MODELS, HeadConfig, Prompted
 from regard.nn.loss import smoothed_loss
@@ -19,18 +18,13 @@ from regard.text import PAD, Specials, Tokenizer
 class PromptedTask(TranslationTask):
     """Learns p(summary | document, prompt) token by token; and the document's own words, if they count."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        source: Tokenizer,
-        target: Tokenizer,
-        cache: TokenCache,
-        dev: Sequence[tuple[str, str]],
-        test: Sequence[tuple[str, str]] = (),
-    ) -> None:
-        super().__init__(recipe, source, target, cache, dev, test)
-        self.head = settled(recipe, source)
-        self.limits = limits(recipe, source)
+    @cached_property
+    def head(self) -> HeadConfig:
+        return settled(self.recipe, self.source)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        return limits(self.recipe, self.source)
 
     def model(self) -> Prompted:
         body = MODELS[self.recipe.network_name](self.recipe.network(len(self.source), len(self.source)))

@@ -130,7 +130,11 @@ class TranslationTask:
         splitters = (Splitter(source, chance), Splitter(target, chance)) if chance else None
         self.batches = TranslationBatches(cache, recipe.train.batch_tokens, recipe.seed, splitters)
         self.cache = cache
-        self.limits = (recipe.data.max_length,) * 2  # the most tokens of a source and of a target
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The most tokens of a source and of a target."""
+        return self.recipe.data.max_length, self.recipe.data.max_length
 
     def model(self) -> Pair:
         network: Pair = MODELS[self.recipe.network_name](self.recipe.network(len(self.source), len(self.target)))
