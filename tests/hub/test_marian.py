@@ -270,6 +270,23 @@ def test_there_and_back(folder: Path, tmp_path: Path) -> None:
         )
 
 
+def test_what_is_written_is_read_again(folder: Path, tmp_path: Path) -> None:
+    """By us, and with the tokenizer that Transformers has for a Marian; both languages' pieces are kept."""
+    theirs(folder)
+    bundle = huggingface.read(folder)
+    huggingface.export(bundle, tmp_path / "back")
+    again = huggingface.read(tmp_path / "back")
+    assert (again.source.checksum, again.target.checksum) == (bundle.source.checksum, bundle.target.checksum)
+    assert again.languages == bundle.languages
+    own = dict(bundle.model.named_parameters())
+    for name, weight in again.model.named_parameters():
+        assert torch.equal(weight, own[name]), name
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "back")
+    for text in SENTENCES:
+        assert tokenizer(text)["input_ids"] == [*bundle.source.encode(text), EOS]
+        assert tokenizer(text_target=text)["input_ids"] == [*bundle.target.encode(text), EOS]
+
+
 def test_ctranslate2_writes_the_same(folder: Path) -> None:
     theirs(folder)
     bundle = huggingface.read(folder)

@@ -1,5 +1,6 @@
 """SentencePiece models: the same pieces as the library that made them."""
 
+import json
 import random
 from pathlib import Path
 
@@ -47,6 +48,19 @@ def test_there_and_back(model: Path) -> None:
     pieces = spm.read(model)
     ours = spm.tokenizer(pieces, ["<unk>", *pieces.scores])
     assert ours.decode(ours.encode("the cat sat on a mat", add_special_tokens=False).ids) == "the cat sat on a mat"
+
+
+def test_written_again_it_is_the_same_model(model: Path, tmp_path: Path) -> None:
+    found = spm.read(model)
+    ours = spm.tokenizer(found, ["</s>", "<unk>", *found.scores, "▁Grüße"])
+    again = spm.pieces(json.loads(ours.to_str()))
+    assert again == found
+    (tmp_path / "again.spm").write_bytes(spm.written(again))
+    assert spm.read(tmp_path / "again.spm") == found
+    before, after = (sentencepiece.SentencePieceProcessor(model_file=str(p)) for p in (model, tmp_path / "again.spm"))
+    for text in TEXTS:
+        assert after.encode(text, out_type=str) == before.encode(text, out_type=str), text
+        assert after.decode(after.encode(text)) == before.decode(before.encode(text)), text
 
 
 def test_the_other_languages_pieces_are_not_taken(model: Path) -> None:

@@ -18,9 +18,10 @@ from regard.bundle import Bundle
 from regard.cli import main
 from regard.decode import DecodeOptions
 from regard.errors import UserError
-from regard.hub.huggingface import export
-from regard.models import Transformer
-from regard.text import BOS, EOS, PAD, Tokenizer
+from regard.hub.huggingface import export, read
+from regard.models import GPT, Bert, BertConfig, GPTConfig, Transformer
+from regard.models.heads import HEADS, HeadConfig
+from regard.text import BOS, EOS, KINDS, PAD, Tokenizer
 
 TEXTS = ["the small dog sleeps in the garden\tafter \n all", "el perro pequeño duerme en el jardín"] * 20
 TOKENIZER = Tokenizer.learn(TEXTS, size=300)
@@ -145,6 +146,48 @@ def test_the_tokenizer_gives_our_ids_and_the_text_back(tmp_path: Path, kind: str
         assert ids == [*ours.encode(text), EOS]
         assert theirs.decode(ids) == text
     assert len(theirs.encode_batch(["the dog", "the"])[1].ids) == len(ours.encode("the")) + 1  # it does not pad
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_our_own_is_read_again(tmp_path: Path, kind: str, norm: str) -> None:
+    """With the same tokenizer, as one that was never away: it can go on training there."""
+    ours = Tokenizer.learn(TEXTS, kind, size=300)
+    before = bundle(ours, ours, norm=norm)
+    export(before, tmp_path / "out")
+    after = read(tmp_path / "out")
+    assert (after.source.kind, after.source.checksum) == (kind, ours.checksum)
+    assert after.one_vocabulary
+    assert (after.languages, after.decode.beam) == (("en", "es"), 3)
+    source, lengths, target = (
+        torch.tensor([[9, 8, 5, EOS], [7, EOS, PAD, PAD]]),
+        torch.tensor([4, 2]),
+        torch.tensor([[BOS, 4, 6], [BOS, 5, 8]]),
+    )
+    with torch.inference_mode():
+        states = [one.model(source, lengths, target) for one in (before, after)]
+    assert_close(*states, rtol=0, atol=1e-6)
+
+
+def test_our_own_gpt_and_bert_are_read_again(tmp_path: Path) -> None:
+    ours, masking = TOKENIZER, Tokenizer.learn(TEXTS, size=300, mask=True)
+    gpt = GPT(GPTConfig(vocabulary=len(ours), d_model=16, d_ff=32, heads=2, layers=2, max_positions=32)).eval()
+    bert = HEADS["masked"](
+        Bert(BertConfig(vocabulary=len(masking), d_model=16, d_ff=32, heads=2, layers=2, max_positions=32)),
+        HeadConfig(), 2,
+    ).eval()  # fmt: skip
+    texts = ("text", "text")
+    for name, before in {
+        "gpt": Bundle(gpt, ours, ours, texts, 32, name="gpt", task="language"),
+        "bert": Bundle(bert, masking, masking, texts, 32, name="bert", task="masked"),
+    }.items():
+        export(before, tmp_path / name)
+        after = read(tmp_path / name)
+        assert after.source.checksum == before.source.checksum
+        assert after.source.specials == before.source.specials
+        own = dict(before.model.named_parameters())
+        for part, weight in after.model.named_parameters():
+            assert torch.equal(weight, own[part]), part
 
 
 OTHER = Tokenizer.learn(TEXTS[:1] * 9, size=300)

@@ -1,10 +1,12 @@
-"""SentencePiece models, as OPUS-MT brings them, read into the `tokenizers` library: no code of theirs is needed."""
+"""SentencePiece models, as OPUS-MT brings them, to the `tokenizers` library and back: no code of theirs is needed."""
 
+import base64
 import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -87,6 +89,27 @@ def tokenizer(pieces: Pieces, names: Sequence[str], unknown: str = "<unk>") -> T
     return inner
 
 
+def pieces(state: dict[str, Any]) -> Pieces | None:
+    """What `tokenizer` was made from, by its serialised form; None of a tokenizer that was made otherwise."""
+    if state["model"]["type"] != "Unigram" or (state["decoder"] or {}).get("type") != "Metaspace":
+        return None
+    steps = {step["type"]: step for step in (state["normalizer"] or {"normalizers": []})["normalizers"]}
+    charsmap = base64.b64decode(steps["Precompiled"]["precompiled_charsmap"]) if "Precompiled" in steps else b""
+    scores = {name: score for name, score in state["model"]["vocab"] if score != FOREIGN}
+    return Pieces(scores, charsmap, "Prepend" in steps, "Strip" in steps)
+
+
+def written(pieces: Pieces) -> bytes:
+    """The contents of a .spm file."""
+    specials = (("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL))
+    entries = [(name, 0.0, kind) for name, kind in specials] + [(*item, NORMAL) for item in pieces.scores.items()]
+    data = b"".join(
+        _field(1, _field(1, name.encode()) + _field(2, score) + _field(3, kind)) for name, score, kind in entries
+    )
+    normalizer = _field(2, pieces.charsmap) + _field(3, int(pieces.add_prefix))
+    return data + _field(2, _field(3, UNIGRAM)) + _field(3, normalizer + _field(4, int(pieces.remove_extra_spaces)))
+
+
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of a protocol buffer: numbers, and bytes for all that is longer."""
     at = 0
@@ -104,6 +127,15 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         at += size
 
 
+def _field(number: int, value: float | bytes) -> bytes:
+    """As `_fields` reads it."""
+    if isinstance(value, float):
+        return _digits(number << 3 | 5) + struct.pack("<f", value)
+    if isinstance(value, int):
+        return _digits(number << 3) + _digits(value)
+    return _digits(number << 3 | 2) + _digits(len(value)) + value
+
+
 def _number(data: bytes, at: int) -> tuple[int, int]:
     """Seven bits a byte, the lowest first; the eighth says that more follow."""
     value = shift = 0
@@ -113,6 +145,15 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
+
+
+def _digits(value: int) -> bytes:
+    """As `_number` reads it."""
+    digits = bytearray()
+    while value > 127:
+        digits.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*digits, value))
 
 
 def _bytes(value: int | bytes) -> bytes:

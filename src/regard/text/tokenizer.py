@@ -316,6 +316,25 @@ class Tokenizer:
         state: dict[str, Any] = json.loads(inner.to_str())
         return state
 
+    @classmethod
+    def from_standalone(cls, inner: Inner) -> "Tokenizer | None":
+        """The tokenizer that `standalone` was asked for, if it was of one of our kinds."""
+        state = json.loads(inner.to_str())
+        numbers = tuple(inner.token_to_id(token) for token in SPECIALS)
+        if numbers != (PAD, UNK, BOS, EOS) or state["normalizer"] != {"type": "Prepend", "prepend": " "}:
+            return None
+        for kind, made in KINDS.items():
+            start = json.loads(made.start().to_str())
+            learned = state["model"].get("merges") != []
+            if (
+                learned == (made.trainer is not None)
+                and state["model"]["type"] == start["model"]["type"]
+                and state["pre_tokenizer"] == start["pre_tokenizer"]
+            ):
+                state |= {"normalizer": None, "decoder": start["decoder"], "post_processor": None}
+                return cls(kind, Inner.from_str(json.dumps(state)))
+        return None
+
     def with_our_specials(self) -> "tuple[Tokenizer, list[int]]":
         """The same tokenizer with PAD, UNK, BOS and EOS in our numbers, and the old number of each new one.
 

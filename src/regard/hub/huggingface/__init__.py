@@ -9,7 +9,7 @@ from regard.hub.huggingface import bert, gpt, marian
 from regard.hub.huggingface.layout import read_json, read_weights
 
 FAMILIES: dict[str, Any] = {
-    "bert": bert, "roberta": bert, "gpt2": gpt, "openai-gpt": gpt, "marian": marian,
+    "bert": bert, "roberta": bert, "gpt2": gpt, "openai-gpt": gpt, "marian": marian, "pegasus": marian,
 }  # fmt: skip  # their model_type
 MODELS: dict[str, Any] = {"bert": bert, "gpt": gpt, "transformer": marian}  # our names
 

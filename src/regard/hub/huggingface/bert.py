@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.bundle import Bundle
 from regard.errors import UserError
-from regard.hub.huggingface.layout import ACTIVATIONS, byte_level, read_json, read_tokenizer, write
+from regard.hub.huggingface.layout import ACTIVATIONS, byte_level, own_tokenizer, read_json, read_tokenizer, write
 from regard.models import HEADS, Bert, BertConfig, HeadConfig
 from regard.models.heads import Answerer, Classifier
 from regard.nn.initial import Unfilled
@@ -174,6 +174,9 @@ def _fill(model: Any, weights: dict[str, Tensor], family: str, folder: Path) -> 
 
 
 def _tokenizer(folder: Path, config: dict[str, Any], family: str) -> Tokenizer:
+    own = own_tokenizer(folder)
+    if own is not None:
+        return own
     inner = read_tokenizer(folder, _wordpiece if family == "bert" else byte_level)
     names = (
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from regard.bundle import Bundle
 from regard.errors import UserError
-from regard.hub.huggingface.layout import ACTIVATIONS, byte_level, read_tokenizer, vocabulary_and_merges, write
+from regard.hub.huggingface.layout import (
+    ACTIVATIONS,
+    byte_level,
+    own_tokenizer,
+    read_tokenizer,
+    vocabulary_and_merges,
+    write,
+)
 from regard.models import GPT, GPTConfig
 from regard.nn.initial import Unfilled
 from regard.text import IMPORTED, Specials, Tokenizer
@@ -156,6 +163,9 @@ def _config(bundle: Bundle, family: str) -> dict[str, Any]:
 
 
 def _tokenizer(folder: Path, family: str) -> Tokenizer:
+    own = own_tokenizer(folder)
+    if own is not None:
+        return own
     inner = read_tokenizer(folder, byte_level if family == "gpt2" else _words)
     end = inner.token_to_id(END[family])
     if end is None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.bundle import save_tensors
 from regard.errors import UserError
 from regard.files import whole_folder
+from regard.text import Tokenizer
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
@@ -54,11 +55,11 @@ def _new_name(name: str) -> str:
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
-def read_tokenizer(folder: Path, otherwise: Callable[[Path], Inner]) -> Inner:
+def read_tokenizer(folder: Path, otherwise: Callable[[Path], Inner] | None = None) -> Inner:
     """From tokenizer.json, or from the files that a family had before; it cuts, pads and frames nothing."""
     path = folder / "tokenizer.json"
     try:
-        inner = Inner.from_file(str(path)) if path.exists() else otherwise(folder)
+        inner = Inner.from_file(str(path)) if path.exists() or otherwise is None else otherwise(folder)
     except UserError:
         raise
     except Exception as error:  # the library raises a bare Exception for whatever it cannot parse
@@ -67,6 +68,11 @@ def read_tokenizer(folder: Path, otherwise: Callable[[Path], Inner]) -> Inner:
     inner.no_truncation()
     inner.post_processor = None
     return inner
+
+
+def own_tokenizer(folder: Path) -> Tokenizer | None:
+    """Of a folder that this project wrote for a model of its own: the tokenizer that the model was trained with."""
+    return Tokenizer.from_standalone(read_tokenizer(folder)) if (folder / "tokenizer.json").exists() else None
 
 
 def vocabulary_and_merges(folder: Path) -> tuple[str, str]:
@@ -85,10 +91,11 @@ def byte_level(folder: Path) -> Inner:
 
 
 def write(out: Path, contents: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """A folder with these JSON files and weights, whole or not at all."""
+    """A folder with these files (bytes as they are, all else as JSON) and weights, whole or not at all."""
     if out.exists():
         raise UserError(f"{out} is there already; choose another folder")
     with whole_folder(out) as part:
         for name, content in contents.items():
-            (part / name).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            text = b"" if isinstance(content, bytes) else json.dumps(content, ensure_ascii=False, indent=1).encode()
+            (part / name).write_bytes(content if isinstance(content, bytes) else text + b"\n")
         save_tensors(tensors, part / "model.safetensors")

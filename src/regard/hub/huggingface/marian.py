@@ -17,18 +17,19 @@ from regard.bundle import Bundle
 from regard.decode import DecodeOptions
 from regard.errors import UserError
 from regard.hub import spm
-from regard.hub.huggingface.layout import read_json, write
+from regard.hub.huggingface.layout import own_tokenizer, read_json, write
 from regard.models import Transformer, TransformerConfig
 from regard.nn.initial import Unfilled
 from regard.nn.position import sinusoids
 from regard.text import BOS, EOS, IMPORTED, PAD, SPECIALS, UNK, Specials, Tokenizer
 
 KINDS = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
+NORMS = {kind: norm for norm, (kind, _) in KINDS.items()}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 # What a Marian model is here. Keys that a file lacks have these values.
 PLAIN = {
     "static_position_embeddings": True, "share_encoder_decoder_embeddings": True, "tie_word_embeddings": True,
-    "normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
+    "normalize_embedding": False,
 }  # fmt: skip
 POSITIONS = 1024
 NUMBERS = (
@@ -40,39 +41,53 @@ UNWRITTEN = -100.0  # the bias of a token that is never an output: its probabili
 
 
 def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bundle:
-    """A folder in their layout as a bundle of ours.
-
-    The vocabulary is put in our order. Theirs has no begin symbol: ours is a copy of the token that their decoder
-    starts with. Pieces that their vocabulary lacks are copies of the unknown token, each with a number of its own, so
-    that a text is cut as SentencePiece cuts it.
-    """
+    """A folder in their layout as a bundle of ours."""
     _check_theirs(config, folder)
-    vocabulary = _vocabulary(folder, config["vocab_size"])
-    source, target = (spm.read(folder / name) for name in ("source.spm", "target.spm"))
-    pad, end, unknown = config["pad_token_id"], config["eos_token_id"], vocabulary[SPECIALS[UNK]]
-    others = {name: i for name, i in vocabulary.items() if i not in (pad, end, unknown)}
-    known = {*vocabulary, *SPECIALS}
-    missing = [name for name in source.scores | target.scores if name not in known]
-    names = [*SPECIALS, *(f"<{name}>" if name in SPECIALS else name for name in others), *missing]
-    numbers = [pad, unknown, config["decoder_start_token_id"], end, *others.values(), *[unknown] * len(missing)]
+    own = own_tokenizer(folder)
+    reader, writer, numbers = (own, own, list(range(len(own)))) if own else _tokenizers(folder, config)
     with Unfilled():
-        model = Transformer(_shape(config, folder, len(names)))
+        model = Transformer(_shape(config, folder, len(numbers)))
     _fill(model, weights, numbers, folder)
-    reader, writer = (Tokenizer(IMPORTED, spm.tokenizer(pieces, names), Specials()) for pieces in (source, target))
     facts = {"imported": {"from": "marian", "name": str(config.get("_name_or_path", ""))}}
     longest = config["max_position_embeddings"] - 1  # the end symbol has a position too
     return Bundle(model.eval(), reader, writer, _languages(folder), longest, _decode(folder, config), facts)
 
 
+def _tokenizers(folder: Path, config: dict[str, Any]) -> tuple[Tokenizer, Tokenizer, list[int]]:
+    """One for each language, and which of their tokens each of ours is: the vocabulary is put in our order.
+
+    Theirs has no begin symbol: ours is a copy of the token that their decoder starts with. Pieces that their
+    vocabulary lacks are copies of the unknown token, each with a number of its own, so that a text is cut as
+    SentencePiece cuts it.
+    """
+    vocabulary = _vocabulary(folder, config["vocab_size"])
+    source, target = (spm.read(folder / name) for name in ("source.spm", "target.spm"))
+    pad, end, unknown = config["pad_token_id"], config["eos_token_id"], vocabulary[SPECIALS[UNK]]
+    begin, taken = config["decoder_start_token_id"], {pad, end, unknown}
+    if vocabulary.get(SPECIALS[BOS]) == begin:  # as we write it
+        taken.add(begin)
+    others = {name: i for name, i in vocabulary.items() if i not in taken}
+    known = {*vocabulary, *SPECIALS}
+    missing = [name for name in source.scores | target.scores if name not in known]
+    names = [*SPECIALS, *(f"<{name}>" if name in SPECIALS else name for name in others), *missing]
+    numbers = [pad, unknown, begin, end, *others.values(), *[unknown] * len(missing)]
+    reader, writer = (Tokenizer(IMPORTED, spm.tokenizer(pieces, names), Specials()) for pieces in (source, target))
+    return reader, writer, numbers
+
+
 def export(bundle: Bundle, out: Path) -> None:
-    """Writes what `transformers` loads: config, weights, tokenizer."""
+    """Writes what `transformers` loads: config, weights, tokenizer. Pieces of SentencePiece are written as such too."""
     _check(bundle)
-    contents = {
+    source, target = (spm.pieces(tokenizer.standalone()) for tokenizer in (bundle.source, bundle.target))
+    contents: dict[str, Any] = {
         "config.json": _config(bundle),
         "generation_config.json": _generation(bundle),
         "tokenizer.json": bundle.source.standalone(),
-        "tokenizer_config.json": _tokenizer(),
+        "tokenizer_config.json": _tokenizer(bundle.languages),
     }
+    if source and target:
+        names = {bundle.source.token(i): i for i in range(len(bundle.source))}
+        contents |= {"vocab.json": names, "source.spm": spm.written(source), "target.spm": spm.written(target)}
     write(out, contents, dict(_weights(bundle)))
 
 
@@ -154,9 +169,12 @@ def _check_theirs(config: dict[str, Any], folder: Path) -> None:
             raise UserError(f"{folder / 'config.json'}: {key} {config[key]} is not in the vocabulary")
     if config["max_position_embeddings"] < 2:
         raise UserError(f"{folder / 'config.json'}: max_position_embeddings leaves no room for a text")
-    for key, plain in PLAIN.items():
+    before = NORMS[config["model_type"]] == "pre"
+    for key, plain in (PLAIN | {"normalize_before": before, "add_final_layer_norm": before}).items():
         if config.get(key, plain) != plain:
-            raise UserError(f"{folder / 'config.json'}: a Marian with {key} = {config[key]} is not known here")
+            raise UserError(
+                f"{folder / 'config.json'}: a {config['model_type']} with {key} = {config[key]} is not known here"
+            )
     for key in ("attention_heads", "ffn_dim"):
         if config[f"encoder_{key}"] != config[f"decoder_{key}"]:
             raise UserError(f"{folder / 'config.json'}: encoder and decoder differ in {key}; here they have one")
@@ -181,6 +199,7 @@ def _shape(config: dict[str, Any], folder: Path, vocabulary: int) -> Transformer
         raise UserError(f"the activation {activation!r} is not known; known: {', '.join(ACTIVATIONS)}")
     try:
         return TransformerConfig(
+            norm=NORMS[config["model_type"]],
             d_model=config["d_model"],
             d_ff=config["encoder_ffn_dim"],
             heads=config["encoder_attention_heads"],
@@ -277,9 +296,11 @@ def _generation(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _tokenizer() -> dict[str, Any]:
+def _tokenizer(languages: tuple[str, str]) -> dict[str, Any]:
     names = {f"{what}_token": SPECIALS[i] for what, i in (("pad", PAD), ("unk", UNK), ("bos", BOS), ("eos", EOS))}
     return names | {
+        "source_lang": languages[0],
+        "target_lang": languages[1],
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
