@@ -130,6 +130,16 @@ def test_from_another_model_with_frozen_parts(files: Path, trained: Path, tmp_pa
         train(recipe(files, freeze=3, steps=5), tmp_path / "c", start_from=trained)
 
 
+def test_from_a_model_with_other_labels(files: Path, trained: Path, tmp_path: Path) -> None:
+    for name in ("train", "dev"):
+        rows = [(text, "unsure" if "song" in text else label) for text, label in sentences(60, 4)]
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    train(recipe(tmp_path, freeze=2, steps=2, validate_every=2), tmp_path / "run", start_from=trained)
+    before, after = load(trained).bundle, load(tmp_path / "run").bundle
+    assert after.labels == ["0", "1", "unsure"]
+    assert torch.equal(after.model.body.tokens.weight, before.model.body.tokens.weight)
+
+
 def test_rare_classes_count_for_more(files: Path, tmp_path: Path) -> None:
     rows = [row for i, row in enumerate(sentences(400, 3)) if row[1] == "0" or i % 7 == 0]
     (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))

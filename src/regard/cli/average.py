@@ -33,8 +33,8 @@ def average(
         bundles = [bundle, *(load_bundle(path) for path in sources[1:])]
         for other in bundles[1:]:
             same = (other.source.checksum, other.target.checksum) == (bundle.source.checksum, bundle.target.checksum)
-            if other.model.config != bundle.model.config or not same:
-                raise UserError(f"{other.path} has another shape or tokenizer than {bundle.path}")
+            if other.model.config != bundle.model.config or not same or other.labels != bundle.labels:
+                raise UserError(f"{other.path} has another shape, tokenizer or labels than {bundle.path}")
         weights = [{n: p.detach() for n, p in b.model.named_parameters()} for b in bundles]
         names = [str(path) for path in sources]
     load_weights(bundle.model, mean(weights))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # What to do first with a model of a task; its folder comes after it.
 TRY = {
     "translation": "echo 'a sentence' | regard translate",
-    "summarisation": "echo 'a text' | regard translate",
+    "summarisation": "echo 'a text' | regard summarise",
     "classification": "echo 'a text' | regard predict",
     "tagging": "echo 'a sentence' | regard predict",
     "masked": "echo 'one <mask> to guess' | regard predict",
