@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +61,19 @@ def stream(client: TestClient, **body: Any) -> list[tuple[str, Any]]:
     assert answer.status_code == 200, answer.text
     blocks = [dict(line.split(": ", 1) for line in block.split("\n")) for block in answer.text.strip().split("\n\n")]
     return [(block["event"], json.loads(block["data"])) for block in blocks]
+
+
+@pytest.mark.parametrize(("path", "given"), [("/api/next", {"text": "the cat"}), ("/api/write", {"tokens": []})])
+def test_keys_and_rates_hold_here_too(
+    start: Start, models: Models, tmp_path: Path, path: str, given: dict[str, Any]
+) -> None:
+    (tmp_path / "keys.txt").write_text("alpha-key 2\n")
+    client = start(served=models, keys=tmp_path / "keys.txt")
+    body = {"model": "little", **given}
+    assert client.post(path, json=body).status_code == 403
+    assert client.post(path, json=body | {"api_key": "other"}).status_code == 403
+    told = [client.post(path, json=body | {"api_key": "alpha-key"}).status_code for _ in range(3)]
+    assert told == [200, 200, 429]
 
 
 def test_what_might_come_at_each_place(client: TestClient, models: Models) -> None:
