@@ -96,6 +96,17 @@ def test_two_layers_of_every_published_width(tmp_path: Path, size: str) -> None:
     assert_close(ours(bundle.model), logits(model), rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_whole_base_models(tmp_path: Path, family: str) -> None:
+    model = theirs(family, n_embd=768, n_head=12, n_layer=12, n_positions=512, vocab_size=40478)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.div_(4 if p.ndim > 1 else 1)
+    bundle = huggingface.read((written if family == "gpt2" else words)(model, tmp_path))
+    assert_close(ours(bundle.model), logits(model), rtol=0, atol=1e-4)
+
+
 def test_greedy_writing_is_theirs(tmp_path: Path) -> None:
     model = theirs("gpt2", vocab_size=270)
     bundle = huggingface.read(written(model, tmp_path))

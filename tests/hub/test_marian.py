@@ -156,6 +156,15 @@ def test_a_layer_of_every_published_width(folder: Path, width: int, heads: int, 
     assert_same(model, folder, huggingface.read(folder))
 
 
+@pytest.mark.slow
+def test_a_whole_base_model(folder: Path) -> None:
+    """Six layers on each side, as OPUS-MT has them."""
+    shape: dict[str, Any] = {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "max_position_embeddings": 512}
+    for side in ("encoder", "decoder"):
+        shape |= {f"{side}_attention_heads": 8, f"{side}_ffn_dim": 2048}
+    assert_same(theirs(folder, **shape), folder, huggingface.read(folder))
+
+
 def test_another_token_may_start_the_decoder(folder: Path) -> None:
     model = theirs(folder, decoder_start_token_id=7)
     assert_same(model, folder, huggingface.read(folder))
