@@ -26,6 +26,7 @@ from regard.training.run import Run
 
 MINUTES = 25.0
 WARM, TIMED = 5, 30  # updates whose time does not count, and those that do
+SPARE = 0.1  # of the time: a machine has slower stretches than the one that was timed
 LENGTHS = (0, 8, 11, 14, 18, 100)  # words of the source: the bounds of the groups that are scored
 BARS = {"bleu.rnn_additive": 28.0, "bleu.conv": 26.0, "bleu.attention_gain": 3.0}
 FOLDER = RUNS / "ancestors"
@@ -92,7 +93,7 @@ def planned(name: str, minutes: float) -> int:
     if kept.exists():
         return int(json.loads(kept.read_text(encoding="utf-8"))["steps"])
     each = _seconds_an_update(name)
-    steps = max(1, int(minutes * 60 / each))
+    steps = max(1, int(minutes * 60 * (1 - SPARE) / each))
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_text(kept, json.dumps({"steps": steps, "seconds_an_update": round(each, 4)}))
     return steps
