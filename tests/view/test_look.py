@@ -1,5 +1,6 @@
 """A look at one sentence: right tokens, right weights, and pictures that are well formed whatever the text."""
 
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -110,6 +111,8 @@ def test_the_alignment_is_the_one_asked_for(seen: Look) -> None:
     np.testing.assert_array_equal(seen.alignment(), cross[seen.clearest].mean(0))
     assert f"layer {seen.clearest + 1} of 3 (the clearest), mean of heads" in seen.draw().svg()
     assert "layer 2 of 3, head 3" in seen.draw(layer=1, head=2).svg()
+    only = dataclasses.replace(seen, weights={"cross": cross[:1, :1]})  # as a recurrent network has it
+    assert "looks at input (columns)<" in only.draw().svg()
 
 
 def test_the_dict_survives_json(seen: Look) -> None:

@@ -109,12 +109,15 @@ class Drawing:
         return matrix
 
     def title(self, whole: str = "mean of heads") -> str:
-        layers = len(self.weights)
-        where = f"layer {self.where + 1} of {layers}"
-        if self.layer is None and layers > 1:
-            where += " (the clearest)"
+        """Which layer and head these are, of several; a recurrent network's attention is one."""
+        layers, heads = self.weights.shape[:2]
+        said = []
+        if layers > 1:
+            said.append(f"layer {self.where + 1} of {layers}{' (the clearest)' if self.layer is None else ''}")
+        if heads > 1:
+            said.append(whole if self.head is None else f"head {self.head + 1}")
         what = "Output (rows) looks at input (columns)" if self.of == "cross" else self._says
-        return f"{what}: {where}, {whole if self.head is None else f'head {self.head + 1}'}"
+        return f"{what}: {', '.join(said)}" if said else what
 
     @property
     def _says(self) -> str:
