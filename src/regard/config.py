@@ -49,6 +49,9 @@ class DataConfig(Section):
     masks: Literal["dynamic", "static"] = Field(
         "dynamic", description="which words are hidden: drawn anew each time (RoBERTa), or once for each row (BERT)"
     )
+    masked: float = Field(
+        0.15, gt=0, lt=1, description="the share of words to guess in training; scores are always of 0.15 (masked)"
+    )
     document: Literal["file", "line", "paragraph"] | None = Field(
         None,
         description="what one document of a plain text is, by default a file (language) or what blank lines part "

@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.tasks import masked
 from regard.tasks.masked import FOLLOWS, NOTHING, STRANGE, Masks, Texts
 from regard.tasks.reading import RowBatches
+from regard.tasks.task import Asked
 from regard.text import Tokenizer
 from regard.training.session import train
 
@@ -97,6 +98,14 @@ def test_the_count_is_exact(length: int, count: int) -> None:
     tokens = np.array([SPECIALS.begin, *[7] * length, SPECIALS.end])
     for seed in range(5):
         assert (Masks(BYTES)(tokens, np.random.default_rng(seed))[1] != NOTHING).sum() == count
+
+
+def test_another_share_is_for_training_alone(files: Path, tmp_path: Path) -> None:
+    task, _ = masked.prepare(Asked(recipe(files, data={"masked": 0.4}), tmp_path, lambda event: None))
+    for rows, share in ((task.batches.rows, 0.4), (task.dev, 0.15)):
+        batch = rows.collate([rows[0]], np.random.default_rng(0))
+        words = len(rows[0].tokens)
+        assert int((batch.targets[:, 1:] != NOTHING).sum()) == round(share * words)
 
 
 def test_every_validation_hides_the_same_words() -> None:

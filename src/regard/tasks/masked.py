@@ -31,7 +31,8 @@ CHUNK = 1 << 24  # tokens looked through at once
 class Masks:
     """Which words are hidden, and behind what (Devlin 2018, section 3.1). Special symbols never are."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, share: float = PICKED) -> None:
+        self.share = share
         specials = tokenizer.specials
         if specials.mask is None:
             raise UserError(
@@ -44,7 +45,7 @@ class Masks:
     def __call__(self, tokens: Tokens, draws: np.random.Generator) -> tuple[Tokens, Tokens]:
         """What the model sees, and the words that it is to guess."""
         places = np.flatnonzero(~self.special[tokens])
-        count = min(len(places), max(1, round(PICKED * len(places))))
+        count = min(len(places), max(1, round(self.share * len(places))))
         picked = places[draws.random(len(places)).argsort(kind="stable")[:count]]
         fate, other = draws.random((2, count))
         random_words = self.words[(other * len(self.words)).astype(np.int64)]
@@ -59,9 +60,16 @@ class Texts(Rows):
     """Running text cut into full rows; or, to guess what follows, documents cut into rows that are cut in two."""
 
     def __init__(
-        self, text: Flat, tokenizer: Tokenizer, longest: int, *, pairs: bool = False, static: bool = False
+        self,
+        text: Flat,
+        tokenizer: Tokenizer,
+        longest: int,
+        *,
+        pairs: bool = False,
+        static: bool = False,
+        share: float = PICKED,
     ) -> None:
-        self.tokens, self.specials, self.masks = text.tokens, tokenizer.specials, Masks(tokenizer)
+        self.tokens, self.specials, self.masks = text.tokens, tokenizer.specials, Masks(tokenizer, share)
         self.line_end = np.array(["\n" in look for look in tokenizer.surface(range(len(tokenizer)))])  # V
         self.most, self.pairs, self.static = longest, pairs, static
         self.frame = len(self.specials.framed([], [] if pairs else None)[0])
@@ -233,8 +241,8 @@ def prepare(asked: Asked) -> tuple[MaskedTask, dict[str, Any]]:
         raise UserError("head.next_sentence tells two texts apart: set model.segments = 2")
     tokenizer, train, dev, test, facts = packed(asked, mask=True)
 
-    def texts(flat: Flat) -> Texts:
-        return Texts(flat, tokenizer, data.max_length, pairs=pairs, static=static)
+    def texts(flat: Flat, share: float = PICKED) -> Texts:
+        return Texts(flat, tokenizer, data.max_length, pairs=pairs, static=static, share=share)
 
-    task = MaskedTask(recipe, tokenizer, texts(train), texts(dev), None if test is None else texts(test))
+    task = MaskedTask(recipe, tokenizer, texts(train, data.masked), texts(dev), None if test is None else texts(test))
     return task, facts | {"pairs": len(task.batches.rows)}
