@@ -251,7 +251,7 @@ class TestTrace:
             attention(torch.randn(1, 3, 8), None, Mask())
         found = trace.show(["one", "two", "three"])
         assert found.draw("heads").svg()
-        assert "Attention: layer 1 of 1" in found.draw().text()
+        assert "Attention: mean of heads" in found.draw().text()
         with pytest.raises(UserError, match="bare trace"):
             found.draw("next").svg()
 
