@@ -11,14 +11,13 @@ from regard.bundle import Bundle
 from regard.models import HEADS, MODELS
 
 SEEDS = (1, 2, 3)
-PRE_TRAINING: list[str] = []  # the recipe as it stands
 TUNING = ["steps=648", "warmup=65", "validate_every=216", "final=last", "model.dropout=0.1"]  # three epochs
 # Each arm has a learning rate that suits it: what has learned nothing yet may move further.
 RATES = {"pretrained": "lr=6e-4", "scratch": "lr=1e-3"}
 
 
 def run() -> dict[str, Any]:
-    parent, seconds = trained("bert-wikitext2", None, "bert-wikitext2.toml", PRE_TRAINING)
+    parent, seconds = trained("bert-wikitext2", None, "bert-wikitext2.toml")
     folders = {"pretrained": [results.RUNS / "bert-wikitext2"] * len(SEEDS)}
     folders["scratch"] = [_untrained(parent, seed) for seed in SEEDS]
     rows, accuracies = [], {}

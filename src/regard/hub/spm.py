@@ -93,7 +93,7 @@ def pieces(state: dict[str, Any]) -> Pieces | None:
     """What `tokenizer` was made from, by its serialised form; None of a tokenizer that was made otherwise."""
     if state["model"]["type"] != "Unigram" or (state["decoder"] or {}).get("type") != "Metaspace":
         return None
-    steps = {step["type"]: step for step in (state["normalizer"] or {"normalizers": []})["normalizers"]}
+    steps = {step["type"]: step for step in (state["normalizer"] or {}).get("normalizers", [])}
     charsmap = base64.b64decode(steps["Precompiled"]["precompiled_charsmap"]) if "Precompiled" in steps else b""
     scores = {name: score for name, score in state["model"]["vocab"] if score != FOREIGN}
     return Pieces(scores, charsmap, "Prepend" in steps, "Strip" in steps)

@@ -323,9 +323,9 @@ class Tokenizer:
         numbers = tuple(inner.token_to_id(token) for token in SPECIALS)
         if numbers != (PAD, UNK, BOS, EOS) or state["normalizer"] != {"type": "Prepend", "prepend": " "}:
             return None
+        learned = state["model"].get("merges") != []
         for kind, made in KINDS.items():
             start = json.loads(made.start().to_str())
-            learned = state["model"].get("merges") != []
             if (
                 learned == (made.trainer is not None)
                 and state["model"]["type"] == start["model"]["type"]

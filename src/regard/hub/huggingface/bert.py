@@ -40,7 +40,7 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
     with Unfilled():
         model = HEADS[task](Bert(_shape(config, family)), head, outputs)
     _fill(model, weights, family, folder)
-    tokenizer = _tokenizer(folder, config, family)
+    tokenizer = own_tokenizer(folder) or _tokenizer(folder, config, family)
     named = labels if task in ("classification", "tagging") else []
     facts = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
     longest = model.config.max_positions
@@ -174,9 +174,6 @@ def _fill(model: Any, weights: dict[str, Tensor], family: str, folder: Path) -> 
 
 
 def _tokenizer(folder: Path, config: dict[str, Any], family: str) -> Tokenizer:
-    own = own_tokenizer(folder)
-    if own is not None:
-        return own
     inner = read_tokenizer(folder, _wordpiece if family == "bert" else byte_level)
     names = (
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -49,7 +49,7 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
                 raise UserError(f"{folder}: {PREFIX}{name} is {shapes}")
             for part, tensor in zip(ours, joined.chunk(len(ours)), strict=True):
                 own[part].copy_(tensor)
-    tokenizer = _tokenizer(folder, family)
+    tokenizer = own_tokenizer(folder) or _tokenizer(folder, family)
     facts = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
     longest = model.config.max_positions
     texts = ("text", "text")
@@ -163,9 +163,6 @@ def _config(bundle: Bundle, family: str) -> dict[str, Any]:
 
 
 def _tokenizer(folder: Path, family: str) -> Tokenizer:
-    own = own_tokenizer(folder)
-    if own is not None:
-        return own
     inner = read_tokenizer(folder, byte_level if family == "gpt2" else _words)
     end = inner.token_to_id(END[family])
     if end is None:

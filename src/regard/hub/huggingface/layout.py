@@ -96,6 +96,7 @@ def write(out: Path, contents: dict[str, Any], tensors: dict[str, Tensor]) -> No
         raise UserError(f"{out} is there already; choose another folder")
     with whole_folder(out) as part:
         for name, content in contents.items():
-            text = b"" if isinstance(content, bytes) else json.dumps(content, ensure_ascii=False, indent=1).encode()
-            (part / name).write_bytes(content if isinstance(content, bytes) else text + b"\n")
+            if not isinstance(content, bytes):
+                content = (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+            (part / name).write_bytes(content)
         save_tensors(tensors, part / "model.safetensors")
