@@ -134,10 +134,32 @@ def test_from_a_model_with_other_labels(files: Path, trained: Path, tmp_path: Pa
     for name in ("train", "dev"):
         rows = [(text, "unsure" if "song" in text else label) for text, label in sentences(60, 4)]
         (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
-    train(recipe(tmp_path, freeze=2, steps=2, validate_every=2), tmp_path / "run", start_from=trained)
+    train(recipe(tmp_path, freeze=2, steps=2, validate_every=2, lr=1e-30), tmp_path / "run", start_from=trained)
     before, after = load(trained).bundle, load(tmp_path / "run").bundle
     assert after.labels == ["0", "1", "unsure"]
     assert torch.equal(after.model.body.tokens.weight, before.model.body.tokens.weight)
+    assert torch.equal(after.model.out.weight[:2], before.model.out.weight)  # what it knows of the labels stays
+    assert torch.equal(after.model.out.bias[:2], before.model.out.bias)
+
+
+def test_labels_in_another_order_are_the_same_labels(files: Path, trained: Path, tmp_path: Path) -> None:
+    bundle = load(trained).bundle
+    bundle.labels = ["1", "0"]
+    bundle.save(tmp_path / "turned")
+    train(recipe(files, steps=2, validate_every=2, lr=1e-30), tmp_path / "run", start_from=tmp_path / "turned")
+    after = load(tmp_path / "run").bundle
+    assert after.labels == ["0", "1"]
+    assert torch.equal(after.model.out.weight, bundle.model.out.weight.flip(0))
+
+
+def test_a_head_of_another_task_begins_anew(files: Path, trained: Path, tmp_path: Path) -> None:
+    bundle = load(trained).bundle
+    bundle.task, bundle.labels = "tagging", ["0", "1"]  # as many outputs, of another meaning
+    bundle.save(tmp_path / "tagger")
+    train(recipe(files, steps=2, validate_every=2, lr=1e-30), tmp_path / "run", start_from=tmp_path / "tagger")
+    after = load(tmp_path / "run").bundle.model
+    assert torch.allclose(after.body.tokens.weight, bundle.model.body.tokens.weight)
+    assert not torch.allclose(after.out.weight, bundle.model.out.weight)
 
 
 def test_rare_classes_count_for_more(files: Path, tmp_path: Path) -> None:

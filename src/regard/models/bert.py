@@ -85,6 +85,15 @@ class Bert(nn.Module):
         )
         self.apply(_initialise)
 
+    def stages(self) -> list[list[nn.Module]]:
+        """From below, what embeds and then each layer: for freezing, and for rates by depth."""
+        stages: list[list[nn.Module]] = [
+            [self.tokens, self.positions, self.segments],
+            *([layer] for layer in self.layers),
+        ]
+        stages[0 if self.config.norm == "post" else -1].append(self.norm)
+        return stages
+
     def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
         """The states after the last layer (B T D)."""
         mask, first = Mask(lengths=lengths), self.config.norm == "post"

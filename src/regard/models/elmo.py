@@ -76,6 +76,10 @@ class Elmo(nn.Module):
         self.layers = nn.ModuleList(TwoWay(c.d_model // 2, c.cells, c.bound) for _ in range(c.layers))
         self.mix = Mix(c.layers + 1)
 
+    def stages(self) -> list[list[nn.Module]]:
+        """From below, what reads a word and then each layer. How they are mixed is learned with the head."""
+        return [[self.characters, self.highways, self.projection], *([layer] for layer in self.layers)]
+
     def forward(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
         """The mix of all layers (B T D). A pair is read as one text."""
         words = self.cut(tokens, lengths)

@@ -137,6 +137,13 @@ class GPT(nn.Module):
         self.scale = math.sqrt(c.d_model) if c.positions == "sinusoidal" else 1.0
         self._initialise()
 
+    def stages(self) -> list[list[nn.Module]]:
+        """From below, what embeds and then each layer: for freezing, and for rates by depth."""
+        stages: list[list[nn.Module]] = [[self.tokens], *([layer] for layer in self.layers)]
+        stages[0] += [] if self.positions is None else [self.positions]
+        stages[-1].append(self.norm)
+        return stages
+
     def _initialise(self) -> None:
         """N(0, 0.02); in GPT-2 what is added to the residual stream, 2 L times, is scaled by 1 / sqrt(2 L)."""
         c = self.config

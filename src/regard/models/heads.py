@@ -75,7 +75,9 @@ class Words(nn.Module):
 
 
 class Headed(nn.Module):
-    """A body with a head."""
+    """A body with a head. by_label: its layer that has a row for each label, if it has labels."""
+
+    by_label: str | None = None
 
     def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
         super().__init__()
@@ -125,6 +127,8 @@ class PreTrainer(Headed):
 class TwoWayWords(Headed):
     """The word after each word, and the one before, guessed by one layer from what each direction says (ELMo)."""
 
+    by_label = "words"
+
     def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
         super().__init__(body, head, outputs)
         self.words = _last(body.config.d_model // 2, outputs)
@@ -137,6 +141,8 @@ class TwoWayWords(Headed):
 
 class Classifier(Headed):
     """Scores of a whole text (B C)."""
+
+    by_label = "out"
 
     def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
         super().__init__(body, head, outputs)
@@ -156,6 +162,8 @@ class Classifier(Headed):
 
 class Tagger(Headed):
     """Scores of each token (B T C)."""
+
+    by_label = "out"
 
     def __init__(self, body: Any, head: HeadConfig, outputs: int) -> None:
         super().__init__(body, head, outputs)

@@ -97,6 +97,10 @@ class TCN(nn.Module):
             for conv in [m for m in self.modules() if isinstance(m, Dilated)]:
                 weight_norm(conv.linear)
 
+    def stages(self) -> list[list[nn.Module]]:
+        """From below, what embeds and then each layer: for freezing, and for rates by depth."""
+        return [[self.tokens], *([layer] for layer in self.layers)]
+
     @property
     def output(self) -> Tensor:
         """The matrix before the softmax (V D); logits are states @ output^T."""

@@ -84,6 +84,10 @@ class TextCNN(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Convolution(*shape, config) for shape in config.shapes)
 
+    def stages(self) -> list[list[nn.Module]]:
+        """From below, what embeds and then each layer; windows side by side are one."""
+        return [[self.tokens], *([layer] for layer in (self.layers if self.config.stacked else [self.layers]))]
+
     def pooled(self, tokens: Tensor, lengths: Tensor | None, segments: Tensor | None = None) -> Tensor:
         """The vector of each text (B W). A pair is read as one text, with the end symbol between the two."""
         if lengths is None:

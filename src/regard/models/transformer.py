@@ -182,6 +182,13 @@ class Transformer(Paired):
         self.pointer = Pointer(c.d_model) if c.copying else None
         self.apply(self._initialise)
 
+    def stages(self) -> list[list[nn.Module]]:
+        """From below, what embeds and then each layer of the encoder: for freezing, and for rates by depth."""
+        embeds = [self.embed["source"], self.embed["target"], self.positions, self.embedding_norms]
+        stages = [embeds, *([layer] for layer in self.encoder)]
+        stages[-1].append(self.encoder_norm)
+        return stages
+
     @staticmethod
     def _positions(c: TransformerConfig) -> nn.ModuleDict:
         """Sinusoids are the same on both sides; learned ones are not."""

@@ -136,8 +136,7 @@ def prepare(asked: Asked) -> tuple[TwoWayTask, dict[str, Any]]:
         train, dev = hold_out(train, asked)
     texts = [[example.texts[0] for example in part] for part in (train, dev, test)]
     tokenizer = tokenizer_for(asked, texts[0])
-    goes_on = asked.parent is not None and asked.parent.task == recipe.task
-    labels = asked.parent.labels if asked.parent and goes_on else _words(texts[0], recipe.tokenizer.size)
+    labels = _words(texts[0], recipe.tokenizer.size)
     reader = Reader(tokenizer, labels, data.max_length)
     rows = [reader.rows(part) for part in texts]
     if not rows[0] or not rows[1]:

@@ -308,20 +308,6 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
         parameter.copy_(weights[name])
 
 
-def take_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """A body's weights from a model with another head; a head that fits is taken too, any other begins anew."""
-    own = dict(model.named_parameters())
-    headed = any(name.startswith("body.") for name in own)
-    if headed and not any(name.startswith("body.") for name in weights):
-        weights = {f"body.{name}": weight for name, weight in weights.items()}  # a model that needs no head
-    fitting = {name for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
-    needed = (name for name in own if name.startswith("body.") or (name in weights and not headed))
-    missing = sorted(name for name in needed if name not in fitting)
-    if missing or not fitting:
-        raise UserError(f"the weights to begin from do not fit this model: {missing[0] if missing else 'none of them'}")
-    load_weights(model, {name: weights[name] if name in fitting else p.detach() for name, p in own.items()})
-
-
 def choose_device(config: TrainConfig) -> tuple[torch.device, bool]:
     """The device, and whether bfloat16 gains there: on CUDA it does; a CPU without its units is slower with it."""
     device = find_device(config.device)

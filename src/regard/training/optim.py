@@ -1,7 +1,6 @@
 """Optimizers and schedules behind one object whose state is plain named tensors."""
 
 import math
-import re
 from typing import Any
 
 import torch
@@ -10,12 +9,6 @@ from torch import Tensor, nn
 from regard.config import TrainConfig
 from regard.errors import UserError
 from regard.training.muon import Muon
-
-# Layers that read: a body's, or an encoder's. Below them are a body's other parts (but how its layers are mixed is
-# learned with the head: ELMo), and the embeddings of what has such an encoder.
-READING = re.compile(r"(?:body\.)?(?:layers|encoder)\.(\d+)\.")
-BODY = re.compile(r"body\.(?!mix\.)")
-EMBEDDED = re.compile(r"(?:embed|positions|embedding_norms)\.(?:source|target)\.")
 
 
 def rate(config: TrainConfig, step: int, d_model: int) -> float:
@@ -113,13 +106,10 @@ def freeze(model: nn.Module, parts: int) -> None:
 
 def _depths(model: nn.Module) -> dict[str, int]:
     """How far up each parameter stands: 0 for the embeddings, then the layers that read from 1, then all else."""
-    found = {name: READING.match(name) for name, _ in model.named_parameters()}
-    top = 2 + max((int(match[1]) for match in found.values() if match), default=-1)
-    below = [BODY, EMBEDDED] if any(found.values()) else [BODY]
-    return {
-        name: int(match[1]) + 1 if match else 0 if any(part.match(name) for part in below) else top
-        for name, match in found.items()
-    }
+    body: Any = getattr(model, "body", model)
+    stages = body.stages() if hasattr(body, "stages") else []
+    found = {p: depth for depth, parts in enumerate(stages) for part in parts for p in part.parameters()}
+    return {name: found.get(p, len(stages)) for name, p in model.named_parameters()}
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:

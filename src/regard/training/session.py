@@ -15,13 +15,13 @@ from regard.files import sweep, write_text
 from regard.tasks.task import Asked, Pairs, Task
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
-from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed, take_weights
+from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed
 from regard.training.memory import keep_freed_memory
 from regard.training.optim import freeze
 from regard.training.prepare import PREPARE, absolute_paths, training_corpus
 from regard.training.run import Run
 from regard.training.signals import Stop
-from regard.training.transfer import with_decoder
+from regard.training.transfer import take_weights, with_decoder
 from regard.workers import parts_for
 
 # Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
@@ -158,7 +158,7 @@ class _Session:
         torch.manual_seed(mixed(self.recipe.seed, 0))
         self.model = model = self.task.model()
         if self.parent is not None:
-            take_weights(model, dict(self.parent.model.named_parameters()))
+            take_weights(model, self.parent, self.recipe.task, self.task.labels)
         freeze(model, self.recipe.train.freeze)
         fit = Fit(
             self.task,

@@ -1,16 +1,47 @@
-"""A model that has learned to read becomes the encoder of one that writes (Rothe 2020)."""
+"""What a new model takes from an old one: a body, a head as far as it fits, or an encoder (Rothe 2020)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.bundle import Bundle
 from regard.config import Recipe
 from regard.errors import UserError
 from regard.models import Bert, Transformer
 from regard.nn.position import Learned
+from regard.training.fit import load_weights
+
+
+def take_weights(model: nn.Module, parent: Bundle, task: str, labels: Sequence[str]) -> None:
+    """A body's weights from a model with another head. Of the head what fits is taken too, and the rows of those labels
+    that the parent knows, if it had the same task; the rest begins anew."""
+    own = dict(model.named_parameters())
+    weights = {name: p.detach() for name, p in parent.model.named_parameters()}
+    for name in [name for name in weights if name in own and name.startswith(f"{getattr(model, 'by_label', None)}.")]:
+        theirs = weights.pop(name)
+        rows = _rows_of(labels, own[name].detach(), theirs, parent.labels) if task == parent.task else None
+        weights |= {} if rows is None else {name: rows}
+    headed = any(name.startswith("body.") for name in own)
+    if headed and not any(name.startswith("body.") for name in weights):
+        weights = {f"body.{name}": weight for name, weight in weights.items()}  # a model that needs no head
+    fitting = {name for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
+    needed = (name for name in own if name.startswith("body.") or (name in weights and not headed))
+    missing = sorted(name for name in needed if name not in fitting)
+    if missing or not fitting:
+        raise UserError(f"the weights to begin from do not fit this model: {missing[0] if missing else 'none of them'}")
+    load_weights(model, {name: weights[name] if name in fitting else p.detach() for name, p in own.items()})
+
+
+def _rows_of(labels: Sequence[str], own: Tensor, known: Tensor, theirs: Sequence[str]) -> Tensor | None:
+    """A row for each label: that of the same name, where there is one, else our own."""
+    if own.shape[1:] != known.shape[1:] or bool(labels) != bool(theirs):
+        return None
+    place = {label: row for row, label in enumerate(theirs)}
+    rows = [known[place[label]] if label in place else own[row] for row, label in enumerate(labels)]
+    return torch.stack(rows) if rows else known
 
 
 def with_decoder(reader: Bundle, recipe: Recipe) -> Bundle:
