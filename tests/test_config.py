@@ -136,6 +136,29 @@ def test_what_does_not_fit_together_is_refused(tree: dict[str, Any], words: list
     assert all(word in message for word in words), message
 
 
+@pytest.mark.parametrize("task", ["classification", "tagging", "answering", "masked", "language"])
+def test_what_a_recipe_leaves_open_suits_its_task(task: str) -> None:
+    told = make_recipe({"task": task, "train": {"lr": 5e-5, "clip": 0.5}}).train
+    assert (told.schedule, told.optimizer, told.label_smoothing, told.lr, told.clip) == (
+        "linear",
+        "adamw",
+        0,
+        5e-5,
+        0.5,
+    )
+    paper = make_recipe({}).train
+    assert (paper.schedule, paper.optimizer, paper.label_smoothing, paper.warmup) == ("paper", "adam", 0.1, 4000)
+
+
+@pytest.mark.parametrize(("labels", "metric"), [("one", "accuracy"), ("several", "accuracy"), ("number", "pearson")])
+def test_each_kind_of_label_has_scores_of_its_own(labels: str, metric: str) -> None:
+    tree = {"task": "classification", "data": {"labels": labels}}
+    assert make_recipe(tree).metric == metric
+    other = "accuracy" if labels == "number" else "pearson"
+    with pytest.raises(UserError, match=rf"train\.metric '{other}' is not one of classification's"):
+        make_recipe(tree, [f"metric={other}"])
+
+
 def test_learned_positions_that_just_suffice() -> None:
     assert make_recipe({"model": {"positions": "learned", "max_positions": 257}})
     assert make_recipe({"model": {"max_positions": 5}})  # not learned: of no account

@@ -178,7 +178,19 @@ TASKS: dict[str, tuple[str, ...]] = {
     "answering": ("f1", "exact", "loss"),
 }
 
+# Of classification's scores those that a kind of label has not.
+LACKING = {"one": ("pearson", "spearman"), "several": ("matthews", "pearson", "spearman"),
+           "number": ("accuracy", "macro_f1", "f1", "matthews")}  # fmt: skip
 WRITING = ("translation", "summarisation")  # from one text to another; a summary's source is cut, not left out
+
+# What a recipe leaves open is as the Transformer was published, to translate. For what only reads, or writes on:
+OTHERWISE: dict[str, Any] = {
+    "optimizer": "adamw", "schedule": "linear", "warmup": 100, "betas": [0.9, 0.999], "eps": 1e-8, "clip": 1.0,
+    "label_smoothing": 0.0,
+}  # fmt: skip
+GENTLE = (
+    5e-5  # the learning rate, if the recipe gives none, with which a new head goes on from a model that has learned
+)
 
 
 class Recipe(Section):
@@ -192,12 +204,20 @@ class Recipe(Section):
     decode: DecodeOptions = DecodeOptions()
     score: ScoreConfig = ScoreConfig()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_task_wants(cls, tree: Any) -> Any:
+        if isinstance(tree, dict) and tree.get("task", WRITING[0]) not in WRITING:
+            given = tree.get("train", {})
+            return {**tree, "train": {**OTHERWISE, **given} if isinstance(given, dict) else given}
+        return tree
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.task not in TASKS:
             raise ValueError(f"task {self.task!r} is not known; known: {', '.join(TASKS)}")
-        if self.train.metric and self.train.metric not in TASKS[self.task]:
-            raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {TASKS[self.task]}")
+        if self.train.metric and self.train.metric not in self.metrics:
+            raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {self.metrics}")
         network = self.shape()
         causal = getattr(MODELS[self.network_name], "causal", False)
         if causal and self.task == "classification" and self.head.pooling == "first":
@@ -225,7 +245,13 @@ class Recipe(Section):
     @property
     def metric(self) -> str:
         """The score that says which weights are best."""
-        return self.train.metric or TASKS[self.task][0]
+        return self.train.metric or self.metrics[0]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The scores that can say so, the default first."""
+        lacking = LACKING[self.data.labels] if self.task == "classification" else ()
+        return tuple(name for name in TASKS[self.task] if name not in lacking)
 
     @property
     def writes_on(self) -> bool:

@@ -1,6 +1,7 @@
 """Classification from the command line: a model that learns, predicts, resumes, and says what is wrong."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from regard.api import load
-from regard.config import make_recipe
+from regard.config import load_recipe, make_recipe
 from regard.errors import UserError
 from regard.tasks.classification import prepare
 from regard.tasks.reading import framed
@@ -162,6 +163,34 @@ def test_a_head_of_another_task_begins_anew(files: Path, trained: Path, tmp_path
     assert not torch.allclose(after.out.weight, bundle.model.out.weight)
 
 
+def test_a_new_head_goes_on_gently_unless_told_otherwise(files: Path, trained: Path, tmp_path: Path) -> None:
+    tree = recipe(files, steps=2, validate_every=2).model_dump(exclude_none=True)
+    del tree["train"]["lr"]
+    train(make_recipe(tree), tmp_path / "on", start_from=trained)
+    train(make_recipe(tree), tmp_path / "new")
+    assert [load_recipe(tmp_path / run / "recipe.toml").train.peak for run in ("on", "new")] == [5e-5, 1e-3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"schedule": "paper"}, r"train\.lr = 0\.003 is a factor of the schedule 'paper', which gives 9e-05 at most"),
+        ({"schedule": "constant", "warmup": 9}, r"warmup = 9 is longer than the 2 steps: .* gets to 0\.0007 only"),
+        ({"schedule": "constant", "warmup": 2}, None),
+        ({"schedule": "paper", "lr": 1.0, "warmup": 2}, None),
+    ],
+    ids=str,
+)
+def test_rates_that_cannot_be_meant_are_told(
+    files: Path, trained: Path, tmp_path: Path, changes: dict[str, Any], told: str | None
+) -> None:
+    events: list[dict[str, Any]] = []
+    made = recipe(files, **{"steps": 2, "validate_every": 2} | changes)
+    train(made, tmp_path / "run", start_from=trained, callbacks=[events.append])
+    warnings = [event["text"] for event in events if event["event"] == "warning"]
+    assert (len(warnings) == 1 and re.search(told, warnings[0])) if told else not warnings
+
+
 def test_rare_classes_count_for_more(files: Path, tmp_path: Path) -> None:
     rows = [row for i, row in enumerate(sentences(400, 3)) if row[1] == "0" or i % 7 == 0]
     (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
@@ -191,7 +220,7 @@ def test_several_labels_and_numbers(tmp_path: Path) -> None:
     numbers = [(text, str(2.5 if label == "1" else -1.0)) for text, label in rows]
     (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in numbers))
     (tmp_path / "dev.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in numbers[:60]))
-    run = train(recipe(tmp_path, {"labels": "number"}, metric="pearson", steps=120), tmp_path / "numbers")
+    run = train(recipe(tmp_path, {"labels": "number"}, steps=120), tmp_path / "numbers")
     assert run.scores["dev"]["pearson"]["value"] > 0.9
     assert load(tmp_path / "numbers").predict(["the film was great and the day long"])[0].number == pytest.approx(
         2.5, abs=0.6

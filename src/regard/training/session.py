@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.bundle import Bundle, load_bundle
-from regard.config import WRITING, Recipe, load_recipe, make_recipe
+from regard.config import GENTLE, WRITING, Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import sweep, write_text
 from regard.tasks.task import Asked, Pairs, Task
@@ -17,7 +17,7 @@ from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
 from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed
 from regard.training.memory import keep_freed_memory
-from regard.training.optim import freeze
+from regard.training.optim import freeze, rate
 from regard.training.prepare import PREPARE, absolute_paths, training_corpus
 from regard.training.run import Run
 from regard.training.signals import Stop
@@ -94,6 +94,7 @@ class _Session:
         with self.stop.interruptible():
             self._prepare()
         write_text(self.run.recipe_path, self.recipe.to_toml())
+        self._warn_of_rate()
         return self._finish(self._fit())
 
     def resumed(self, step: int | None, force: bool) -> Bundle:
@@ -283,6 +284,24 @@ class _Session:
             )
             self._tell({"event": "warning", "text": text})
 
+    def _warn_of_rate(self) -> None:
+        """Rates so small that nothing is learned are hardly what was meant."""
+        c = self.recipe.train
+        top = c.peak * rate(c, min(c.steps, max(1, c.warmup)), self.recipe.shape().d_model)
+        if c.schedule == "paper" and c.lr is not None and c.lr < 0.05:
+            text = (
+                f"train.lr = {c.lr:g} is a factor of the schedule 'paper', "
+                f"which gives {top:.1g} at most; set train.schedule"
+            )
+        elif c.schedule not in ("linear", "cosine") and c.warmup > c.steps:
+            text = (
+                f"train.warmup = {c.warmup:,} is longer than the {c.steps:,} steps: "
+                f"the learning rate gets to {top:.1g} only"
+            )
+        else:
+            return
+        self._tell({"event": "warning", "text": text})
+
     def _tell(self, event: Event) -> None:
         for callback in self.callbacks:
             callback(event)
@@ -304,7 +323,9 @@ def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     unnamed = {"source": parent.languages[0]} if recipe.data.source == "source" else {}
     unnamed |= {"target": parent.languages[1]} if recipe.data.target == "target" else {}
     data = recipe.data.model_copy(update=unnamed)
-    changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer, "data": data})
+    gentle = {"lr": GENTLE} if recipe.train.lr is None and recipe.task not in WRITING else {}
+    train = recipe.train.model_copy(update=gentle)
+    changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer, "data": data, "train": train})
     return make_recipe(changed.model_dump(exclude_none=True))  # checked again: the shape is another
 
 
