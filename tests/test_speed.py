@@ -29,7 +29,7 @@ from regard.text import BOS, EOS, PAD, Tokenizer
 
 BYTES = Tokenizer.learn([], "byte")
 V, D, FF, HEADS = len(BYTES), 16, 32, 2  # those of the small recipe
-PRODUCTS = ("mm", "addmm")
+PRODUCTS = ("mm", "addmm", "addmm_")
 # They make another view of what is there, or room; nothing is computed.
 NO_WORK = {
     "view", "_unsafe_view", "reshape", "transpose", "t", "permute", "slice", "select", "unbind", "expand", "unsqueeze",

@@ -185,12 +185,9 @@ WRITING = ("translation", "summarisation")  # from one text to another; a summar
 
 # What a recipe leaves open is as the Transformer was published, to translate. For what only reads, or writes on:
 OTHERWISE: dict[str, Any] = {
-    "optimizer": "adamw", "schedule": "linear", "warmup": 100, "betas": [0.9, 0.999], "eps": 1e-8, "clip": 1.0,
-    "label_smoothing": 0.0,
+    "optimizer": "adamw", "schedule": "linear", "warmup": 100, "clip": 1.0, "label_smoothing": 0.0,
 }  # fmt: skip
-GENTLE = (
-    5e-5  # the learning rate, if the recipe gives none, with which a new head goes on from a model that has learned
-)
+GENTLE = 5e-5  # the learning rate, if the recipe gives none, with which a new head goes on from a trained model
 
 
 class Recipe(Section):

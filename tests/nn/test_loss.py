@@ -110,3 +110,19 @@ def test_makes_no_gradient_that_nobody_asked_for(mode: Any) -> None:
     with mode(), Watch() as watch:
         smoothed_loss(hidden, weight, bias, target, 0.1)
     assert sum(size == weight.numel() for size in watch.sizes) <= 1  # a view of the weights, no gradient beside it
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_wanted_token_with_no_probability_left_still_has_its_loss(bias: bool) -> None:
+    """exp(-400) is zero in float32; the loss of such a token is 400, and its neighbours' are what they were."""
+    hidden, weight = torch.eye(3, D), torch.zeros(V, D)
+    weight[2, 0], weight[4, 0] = 300.0, -100.0
+    b = torch.arange(V, dtype=torch.float32) if bias else None
+    target = torch.tensor([4, 4, 0])
+    loss, nll = smoothed_loss(hidden, weight, b, target, 0.1)
+    scores = hidden.double() @ weight.double().T + (0 if b is None else b.double())
+    expected = -scores.log_softmax(1)
+    assert float(expected[0, 4]) > 390
+    assert_close(nll.double(), expected.gather(1, target[:, None]).sum(), rtol=1e-6, atol=0)
+    smoothed = 0.9 * expected.gather(1, target[:, None]).sum() + 0.1 * expected.mean(1).sum()
+    assert_close(loss.double(), smoothed, rtol=1e-6, atol=0)

@@ -65,7 +65,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recipe(folder: Path, sort: str = "silent", data: dict[str, Any] | None = None, **changes: Any) -> Any:
     settings = {
-        "steps": 200, "batch": 32, "optimizer": "adamw", "lr": 0.01, "schedule": "linear", "warmup": 5,
+        "steps": 200, "batch": 32, "optimizer": "adamw", "lr": 0.003, "schedule": "linear", "warmup": 5,
         "label_smoothing": 0.0, "validate_every": 50, "save_every": 50, "batch_tokens": 1024, "parts": 1,
     }  # fmt: skip
     tree = {

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.nn.attention import Fixed, Growing, Mask, MultiHead
 from regard.nn.dropout import Dropout
+from regard.nn.fused import feed_forward, fuses
 
 
 class SquaredReLU(nn.Module):
@@ -37,6 +38,8 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(self.activation, nn.ReLU) and not self.dropout.active and fuses(x):
+            return feed_forward(x, self.inner, self.outer)
         out: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
         return out
 

@@ -43,12 +43,16 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
 
+    @property
+    def active(self) -> bool:
+        return self.training and self.p > 0
+
     def forward(self, x: Tensor) -> Tensor:
-        return x * keep_mask(x, self.p) if self.training and self.p > 0 else x
+        return x * keep_mask(x, self.p) if self.active else x
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y), in one pass."""
-        if not self.training or self.p == 0:
+        if not self.active:
             return x + y
         total: Tensor = _AddMasked.apply(x, y, keep_mask(y, self.p))  # type: ignore[no-untyped-call]
         return total

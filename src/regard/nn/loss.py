@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 CHUNK_ELEMENTS = 1 << 21  # logits held at a time: 8 MB, which stays in the cache of an ordinary CPU
+RARE = 1e-30  # a probability so small that its logarithm is taken another way: float32 ends at 1e-38
 
 
 def smoothed_loss_plain(
@@ -32,6 +33,12 @@ def smoothed_loss(
 
 
 class _Chunked(torch.autograd.Function):
+    """Each chunk of logits becomes its softmax, then its gradient, in place: one pass over it beside the products.
+
+    The smoothing's even part is the same for every token, so that it goes into loss and gradients once, as the mean of
+    the output matrix and the sum of the hidden vectors.
+    """
+
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float, grads: bool
@@ -39,8 +46,9 @@ class _Chunked(torch.autograd.Function):
         vocabulary = weight.size(0)
         grads = grads and any(ctx.needs_input_grad)
         d_hidden = torch.empty_like(hidden) if grads else None
-        d_weight = torch.zeros_like(weight) if grads else None
+        d_weight = torch.empty_like(weight) if grads else None
         d_bias = torch.zeros_like(bias) if grads and bias is not None else None
+        even = weight.mean(0) if smoothing else None  # D
         loss = torch.zeros((), dtype=torch.float64)
         nll = torch.zeros((), dtype=torch.float64)
         rows = max(1, CHUNK_ELEMENTS // vocabulary)
@@ -51,25 +59,30 @@ class _Chunked(torch.autograd.Function):
             if bias is not None:
                 logits += bias
             picked = logits.gather(1, y)
-            mean = logits.mean(1, keepdim=True)
-            top = logits.amax(1, keepdim=True)
-            p = logits.sub_(top).exp_()  # in place: from here on it holds the softmax
-            total = p.sum(1, keepdim=True)
-            normaliser = total.log() + top
-            nll += (normaliser - picked).sum()
-            loss += (normaliser - (1 - smoothing) * picked - smoothing * mean).sum()
+            p = torch.softmax(logits, 1, out=logits)  # in place
+            chosen = p.gather(1, y)
+            minus_log = -chosen.log()
+            rare = chosen[:, 0] < RARE
+            if rare.any():
+                minus_log[rare] = _normaliser(h[rare], weight, bias, p[rare]) - picked[rare]
+            nll += minus_log.sum()
+            if even is not None:
+                mean = torch.mv(h, even)[:, None] + (0 if bias is None else bias.mean())  # of a token's logits
+                loss += smoothing * (picked - mean).sum()
             if d_hidden is None or d_weight is None:
                 continue
-            p.div_(total)  # the gradient: softmax - smoothed one-hot
-            if smoothing:
-                p.sub_(smoothing / vocabulary)
-            p.scatter_add_(1, y, torch.full_like(picked, smoothing - 1))
+            p.scatter_(1, y, chosen + (smoothing - 1))
             torch.mm(p, weight, out=d_hidden[start : start + rows])
-            d_weight.addmm_(p.t(), h)
+            torch.addmm(d_weight, p.t(), h, beta=1 if start else 0, out=d_weight)  # beta 0: what stood there is ignored
             if d_bias is not None:
                 d_bias += p.sum(0)
+        if d_hidden is not None and d_weight is not None and even is not None:
+            d_hidden -= smoothing * even
+            d_weight -= smoothing / vocabulary * hidden.sum(0)
+            if d_bias is not None:
+                d_bias -= smoothing / vocabulary * len(hidden)
         ctx.grads = (d_hidden, d_weight, d_bias)
-        loss, nll = loss.to(hidden.dtype), nll.to(hidden.dtype)
+        loss, nll = (loss + nll).to(hidden.dtype), nll.to(hidden.dtype)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -77,3 +90,10 @@ class _Chunked(torch.autograd.Function):
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         scale = outputs[0]
         return (*(None if g is None else g * scale for g in ctx.grads), None, None, None)
+
+
+def _normaliser(hidden: Tensor, weight: Tensor, bias: Tensor | None, p: Tensor) -> Tensor:
+    """log sum exp of the logits (n 1) whose softmax is p, from the likeliest token."""
+    most, best = p.max(1, keepdim=True)
+    logit = (hidden * weight[best[:, 0]]).sum(1, keepdim=True)
+    return logit - most.log() if bias is None else logit + bias[best] - most.log()

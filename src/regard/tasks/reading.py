@@ -70,7 +70,7 @@ class Batch:
                 self.targets[rows],
                 self.count * (rows.stop - rows.start) // size,
             )
-            for rows in shares(size, parts)
+            for rows in shares([1] * size, parts)
         ]
 
 

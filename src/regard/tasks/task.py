@@ -1,7 +1,9 @@
 """What the training loop asks of a task; it knows nothing else of it."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,10 +60,15 @@ class Batch(Protocol):
         """Its rows in at most so many batches of like size, in order."""
 
 
-def shares(rows: int, parts: int) -> list[slice]:
-    """So many rows in at most so many parts of like size, in order."""
-    parts = min(parts, rows)
-    return [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
+def shares(work: Sequence[float], parts: int) -> list[slice]:
+    """The rows that make so much work each in at most so many parts of like work, in order; every part has a row."""
+    parts = min(parts, len(work))
+    done = [0.0, *accumulate(work)]
+    cuts = [0]
+    for part in range(1, parts):
+        last = len(work) - (parts - part)  # a row is left for every part to come
+        cuts.append(bisect_left(done, done[-1] * part / parts, cuts[-1] + 1, last))
+    return [slice(a, b) for a, b in pairwise([*cuts, len(work)])]
 
 
 class Stream(Protocol):

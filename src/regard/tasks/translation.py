@@ -54,17 +54,21 @@ class Batch:
         return Batch(self.source.to(device), lengths, self.target_in.to(device), self.target_out.to(device), self.count)
 
     def cut(self, parts: int) -> "list[Batch]":
-        """The rows in at most so many batches of like size, in order. They keep the padding of the whole."""
-        return [
-            Batch(
-                self.source[rows],
-                None if self.lengths is None else self.lengths[rows],
-                self.target_in[rows],
-                self.target_out[rows],
-                int((self.target_out[rows] != PAD).sum()),
-            )
-            for rows in shares(len(self.source), parts)
-        ]
+        """The rows in at most so many batches of like work, in order, each with no more padding than its rows need."""
+        targets = (self.target_out != PAD).sum(1)
+        sources = torch.full_like(targets, self.source.size(1)) if self.lengths is None else self.lengths
+        return [self._part(rows, sources[rows], targets[rows]) for rows in shares((sources + targets).tolist(), parts)]
+
+    def _part(self, rows: slice, sources: Tensor, targets: Tensor) -> "Batch":
+        """sources, targets: how many tokens are real, row by row."""
+        longest, width = int(sources.max()), int(targets.max())
+        return Batch(
+            self.source[rows, :longest],
+            None if bool((sources == longest).all()) else sources,
+            self.target_in[rows, :width],
+            self.target_out[rows, :width],
+            int(targets.sum()),
+        )
 
 
 def _pad(sequences: Sequence[NDArray[Any]], last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.nn.attention.cache import Fixed, Growing
 from regard.nn.attention.mask import Mask
+from regard.nn.fused import fuses, linears
 from regard.nn.position import Rotary
 
 
@@ -45,11 +46,10 @@ class MultiHead(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None, mask: Mask, cache: Growing | Fixed | None = None) -> Tensor:
         """Over memory, or over x itself when memory is None. What layers share in one pass travels in the mask."""
-        q = self.split(self.q(x))  # R H T K
         if isinstance(cache, Fixed):
-            mixed = self._over_shared(q, cache, mask)
+            mixed = self._over_shared(self.split(self.q(x)), cache, mask)
         else:
-            k, v = self.project(x if memory is None else memory)  # R H S K
+            q, k, v = self.projected(x, memory)  # R H T K, R H S K
             if self.rotary is not None:
                 start = 0 if cache is None else cache.length
                 q, k = self.rotary(q, start), self.rotary(k, start)
@@ -59,8 +59,15 @@ class MultiHead(nn.Module):
         out: Tensor = self.out(self.merge(mixed))  # R T D
         return out
 
+    def projected(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        if memory is None and fuses(x):
+            q, k, v = linears(x, self.q, self.k, self.v)
+            return self.split(q), self.split(k), self.split(v)
+        return self.split(self.q(x)), *self.project(x if memory is None else memory)
+
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        return self.split(self.k(memory)), self.split(self.v(memory))
+        k, v = linears(memory, self.k, self.v) if fuses(memory) else (self.k(memory), self.v(memory))
+        return self.split(k), self.split(v)
 
     def _over_shared(self, q: Tensor, cache: Fixed, mask: Mask) -> Tensor:
         """The hypotheses of one sentence are further queries over its one memory: nothing is repeated."""

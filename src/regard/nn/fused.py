@@ -1,0 +1,82 @@
+"""Linear layers that share an input, and the feed-forward layer, each as one step with its gradient written out.
+
+What is saved: passes over memory. The input's gradient grows inside the matrix products in place of a sum after each,
+and the activation works in place, forward and backward. Each has a plain twin in the modules that call it.
+"""
+
+# Shapes: N tokens, D width in, E width out, F inner width.
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def fuses(x: Tensor) -> bool:
+    """Where the fused steps are worth it: training on a CPU in one precision."""
+    return torch.is_grad_enabled() and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+
+
+def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
+    """layer(x) for each layer."""
+    flat = x.flatten(0, -2)  # N D
+    outputs = _Linears.apply(flat, *(p for layer in layers for p in (layer.weight, layer.bias)))  # type: ignore[no-untyped-call]
+    return tuple(out.view(*x.shape[:-1], -1) for out in outputs)
+
+
+def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
+    """outer(relu(inner(x)))."""
+    flat = x.flatten(0, -2)  # N D
+    out: Tensor = _FeedForward.apply(flat, inner.weight, inner.bias, outer.weight, outer.bias)  # type: ignore[no-untyped-call]
+    return out.view(x.shape[:-1] + out.shape[-1:])
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.mm(x, weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
+
+
+class _Linears(torch.autograd.Function):
+    """x W_i^T + b_i for several i; backward sum_i g_i W_i, g_i^T x and the sum of g_i over tokens."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
+        weights, biases = parameters[::2], parameters[1::2]
+        ctx.save_for_backward(x, *weights)
+        ctx.biased = [bias is not None for bias in biases]
+        return tuple(_linear(x, w, b) for w, b in zip(weights, biases, strict=True) if w is not None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, *weights = ctx.saved_tensors
+        found: list[Tensor | None] = []
+        d_x: Tensor | None = None
+        for number, (g, weight, biased) in enumerate(zip(grads, weights, ctx.biased, strict=True)):
+            if ctx.needs_input_grad[0]:
+                d_x = torch.mm(g, weight) if d_x is None else d_x.addmm_(g, weight)
+            learns, shifts = ctx.needs_input_grad[2 * number + 1 : 2 * number + 3]
+            found += [g.t() @ x if learns else None, g.sum(0) if biased and shifts else None]
+        return d_x, *found
+
+
+class _FeedForward(torch.autograd.Function):
+    """max(0, x W1^T + b1) W2^T + b2."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+        h = torch.addmm(b1, x, w1.t()).relu_()  # N F
+        ctx.save_for_backward(x, h, w1, w2)
+        return torch.addmm(b2, h, w2.t())  # N E
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, h, w1, w2 = ctx.saved_tensors
+        (g,), needs = grads, ctx.needs_input_grad
+        d_h = torch.mm(g, w2)  # N F
+        torch.ops.aten.threshold_backward.grad_input(d_h, h, 0, grad_input=d_h)  # zero where the activation was
+        return (
+            torch.mm(d_h, w1) if needs[0] else None,
+            d_h.t() @ x if needs[1] else None,
+            d_h.sum(0) if needs[2] else None,
+            g.t() @ h if needs[3] else None,
+            g.sum(0) if needs[4] else None,
+        )
