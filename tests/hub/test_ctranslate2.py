@@ -1,5 +1,6 @@
 """CTranslate2 as a format and as an engine: the same tokens, the same text, clear refusals."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -150,3 +151,14 @@ def test_what_it_cannot_do_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match="pip install ctranslate2"):
         load(tmp_path / "model", engine="ctranslate2")
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_without_scores_the_outputs_are_the_same(beam: int) -> None:
+    made = bundle()
+    engine, inputs = CTranslate2(made), SOURCE.encode_batch(TEXTS[:4])
+    options = made.decode.model_copy(update={"beam": beam})
+    scored, bare = (engine.decode(inputs, range(4), options, scored=asked) for asked in (True, False))
+    assert [[h.tokens for h in group] for group in bare] == [[h.tokens for h in group] for group in scored]
+    assert all(math.isfinite(group[0].score) for group in scored)
+    assert all(math.isnan(group[0].score) for group in bare)

@@ -23,9 +23,9 @@ class Engine(Protocol):
         """Refuses what it cannot do, before anything is read or written."""
 
     def decode(
-        self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions
+        self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions, *, scored: bool = True
     ) -> list[list[Hypothesis]]:
-        """numbers: by which each input's random draws are told apart."""
+        """numbers: by which each input's random draws are told apart. scored: else scores may be left out (nan)."""
 
 
 class Torch:
@@ -41,7 +41,7 @@ class Torch:
         """It can do all of them."""
 
     def decode(
-        self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions
+        self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions, *, scored: bool = True
     ) -> list[list[Hypothesis]]:
         """Inputs of like length are decoded together."""
 

@@ -1,12 +1,11 @@
 """Text in, text out: an engine with its tokenizers, and splitting of over-long input."""
 
+import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-
-import torch
 
 from regard.decode.engine import Engine
 from regard.decode.options import DecodeOptions
@@ -57,7 +56,8 @@ class Translator:
 
     def translate(self, texts: Sequence[str], options: DecodeOptions | None = None) -> list[str]:
         """The best translation of each text. An empty text stays empty."""
-        return [found[0].text for found in self.n_best(texts, options)]
+        decoded = self._decoded(texts, options or self.options, scored=False)
+        return [self._text([group[0] for group in pieces]) for pieces in decoded]
 
     def stream(
         self, lines: Iterable[str], options: DecodeOptions | None = None, window: int = WINDOW
@@ -75,25 +75,28 @@ class Translator:
         self, texts: Sequence[str], options: DecodeOptions | None = None, first: int = 0
     ) -> list[list[Translation]]:
         """The n best translations of each text, best first. `first` numbers the texts, for warnings and sampling."""
-        options = options or self.options
+        return [self._join(pieces) for pieces in self._decoded(texts, options or self.options, first)]
+
+    def _decoded(
+        self, texts: Sequence[str], options: DecodeOptions, first: int = 0, *, scored: bool = True
+    ) -> list[list[list[Hypothesis]]]:
+        """Of each text, the hypotheses of each of its pieces. scored: their scores are asked for too."""
         inputs: list[list[int]] = []
         owners: list[int] = []  # which text each input is of
         numbers: list[int] = []  # by which each input's random draws are told apart
-        for i, text in enumerate(texts):
-            pieces = self._pieces(text, first + i)
+        there = [i for i, text in enumerate(texts) if text.strip()]
+        for i, tokens in zip(there, self.source.encode_batch([texts[i] for i in there]), strict=True):
+            pieces = self._pieces(texts[i], tokens, first + i)
             inputs += pieces
             owners += [i] * len(pieces)
             numbers += [first + i + PART * part for part in range(len(pieces))]
         results: list[list[list[Hypothesis]]] = [[] for _ in texts]
-        for i, hypotheses in zip(owners, self.engine.decode(inputs, numbers, options), strict=True):
+        for i, hypotheses in zip(owners, self.engine.decode(inputs, numbers, options, scored=scored), strict=True):
             results[i].append(hypotheses)
-        return [self._join(pieces) for pieces in results]
+        return results
 
-    def _pieces(self, text: str, number: int) -> list[list[int]]:
+    def _pieces(self, text: str, tokens: list[int], number: int) -> list[list[int]]:
         """A text's tokens; in several pieces, cut at sentence ends, when it is longer than the model is made for."""
-        if not text.strip():
-            return []
-        tokens = self.source.encode(text)
         if len(tokens) <= self.max_source or self.cut:
             return [tokens[: self.max_source]]
         size = self.max_source
@@ -104,7 +107,7 @@ class Translator:
             f"input {number + 1} has {len(tokens)} tokens, more than the {self.max_source} the model is made for; "
             f"it is translated in {len(pieces)} parts",
             OverlongWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return pieces
 
@@ -139,12 +142,14 @@ class Translator:
         joined = []
         for rank in range(min(len(group) for group in pieces)):
             chosen = [group[rank] for group in pieces]
-            text = _joined([self.target.decode(list(h.tokens)) for h in chosen])
             length = sum(len(h.tokens) + 1 for h in chosen)
             log_prob = sum(h.log_prob for h in chosen)
             score = sum(h.score for h in chosen) / len(chosen)
-            joined.append(Translation(text, score, float(torch.tensor(log_prob / length).exp())))
+            joined.append(Translation(self._text(chosen), score, math.exp(log_prob / length)))
         return joined
+
+    def _text(self, parts: Sequence[Hypothesis]) -> str:
+        return _joined([self.target.decode(part.tokens) for part in parts])
 
 
 def _joined(parts: Sequence[str]) -> str:

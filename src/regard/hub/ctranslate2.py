@@ -4,8 +4,10 @@ Its search is its own: scores are divided by length^alpha, not by the paper's ((
 an output may now and then be another one. Greedy outputs are the same.
 """
 
+import math
 import tempfile
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,9 +70,12 @@ class CTranslate2:
             raise UserError("CTranslate2's random draws do not follow a seed; sample with the torch engine")
 
     def decode(
-        self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions
+        self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions, *, scored: bool = True
     ) -> list[list[Hypothesis]]:
-        """It sorts by length, fills batches and shares them among its workers by itself."""
+        """It sorts by length, fills batches and shares them among its workers by itself.
+
+        A greedy search that need not tell scores makes no softmax.
+        """
         self.check(options)
         if not inputs:
             return []
@@ -83,7 +88,7 @@ class CTranslate2:
             "max_input_length": 0,
             "max_decoding_length": longest,  # it knows one limit for all
             "min_decoding_length": min(options.min_length, longest),
-            "return_scores": True,
+            "return_scores": scored,
             "return_end_token": True,
             "beam_size": options.beam,
             "length_penalty": options.length_penalty,
@@ -93,7 +98,7 @@ class CTranslate2:
         return [
             [
                 self._hypothesis(words, score, options)
-                for words, score in zip(result.hypotheses, result.scores, strict=True)
+                for words, score in zip(result.hypotheses, result.scores or repeat(math.nan), strict=False)
             ]
             for result in results
         ]

@@ -33,7 +33,7 @@ class Specials:
     mask: int | None = None  # in place of a word to be guessed
     doubled: bool = False  # two ends stand between two texts (RoBERTa)
 
-    @property
+    @cached_property
     def ids(self) -> frozenset[int]:
         return frozenset(i for i in (self.pad, self.unk, self.begin, self.end, self.mask) if i is not None)
 
@@ -143,7 +143,7 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special ids say nothing."""
         silent = self.specials.ids
-        kept = [int(i) for i in ids if int(i) not in silent]
+        kept = [number for number in map(int, ids) if number not in silent]
         return self._inner.decode(kept, skip_special_tokens=False).removeprefix(" ")
 
     def piece(self, number: int) -> bytes:
