@@ -262,3 +262,11 @@ def test_every_key_that_is_listed_can_be_set() -> None:
             recipe = make_recipe(tree, [f"{key}={default.replace('(', '[').replace(')', ']')}"])
             assert recipe.model_copy(update={"model": {}}) == make_recipe(tree).model_copy(update={"model": {}}), key
             assert recipe.network(5, 5) == make_recipe(tree).network(5, 5), key
+
+
+def test_what_is_written_keeps_its_capitals() -> None:
+    made = {"task": "masked", "tokenizer": {"uncased": True}}
+    assert make_recipe(made).tokenizer.uncased
+    for task in ("translation", "summarisation", "language"):
+        with pytest.raises(UserError, match=f"uncased is for tasks that read; {task} would write in small letters"):
+            make_recipe(made | {"task": task})

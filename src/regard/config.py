@@ -75,6 +75,7 @@ class TokenizerConfig(Section):
         150_000, ge=1, description="learned from about so many training pairs at most, drawn at random from all of them"
     )
     shared: bool = Field(True, description="one tokenizer for both languages")
+    uncased: bool = Field(False, description="capitals are read as small letters, for tasks that only read")
 
 
 class TrainConfig(Section):
@@ -215,6 +216,8 @@ class Recipe(Section):
             raise ValueError(f"task {self.task!r} is not known; known: {', '.join(TASKS)}")
         if self.train.metric and self.train.metric not in self.metrics:
             raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {self.metrics}")
+        if self.tokenizer.uncased and self.task in (*WRITING, "language"):
+            raise ValueError(f"tokenizer.uncased is for tasks that read; {self.task} would write in small letters")
         network = self.shape()
         causal = getattr(MODELS[self.network_name], "causal", False)
         if causal and self.task == "classification" and self.head.pooling == "first":

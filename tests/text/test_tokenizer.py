@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Inner
 
 from regard.errors import UserError
 from regard.text import BOS, EOS, KINDS, PAD, SPECIALS, UNK, Tokenizer
@@ -263,3 +264,21 @@ def test_unknown_words_are_named_once_in_order() -> None:
     assert words.unknown("the Man eats, the Man 你好 sleeps") == ["Man", ",", "你好", "sleeps"]
     assert words.unknown("the man") == []
     assert Tokenizer.learn(texts, kind="bpe", size=300).unknown("你好 <script> Ω") == []
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char", "byte"])
+def test_capitals_can_be_read_as_small_letters(kind: str, tmp_path: Path) -> None:
+    texts = ["The Cat sat", "the cat SAT", "Émile saw the cat"] * 3
+    made = Tokenizer.learn(texts, kind, 300, uncased=True, mask=True)
+    assert made.encode("THE CAT SAT") == made.encode("the cat sat")
+    assert made.decode(made.encode("Émile SAW the Cat")) == "émile saw the cat"
+    assert len(made) <= 300
+    _, spans = made.spans("The Cat")
+    assert "".join("The Cat"[a:b] for a, b in spans).replace(" ", "") == "TheCat"  # places in the text as it was given
+    made.save(tmp_path / "t.json")
+    assert Tokenizer.load(tmp_path / "t.json").encode("THE Cat") == made.encode("the cat")
+    alone = Inner.from_str(json.dumps(made.standalone()))
+    assert alone.encode("THE Cat").ids == [*made.encode("the cat"), EOS]
+    back = Tokenizer.from_standalone(alone)
+    assert back is not None
+    assert back.encode("THE Cat") == made.encode("the cat")

@@ -26,7 +26,7 @@ def tokenizer_for(asked: Asked, texts: Iterable[str], *, mask: bool = False) -> 
         if config.kind == "imported":
             raise UserError("tokenizer.kind 'imported' is that of a model to begin from: give one with --from")
         asked.tell({"event": "prepare", "text": f"learning the tokenizer: {config.kind}, up to {config.size:,} tokens"})
-        tokenizer = Tokenizer.learn(texts, config.kind, config.size, mask=mask)
+        tokenizer = Tokenizer.learn(texts, config.kind, config.size, mask=mask, uncased=config.uncased)
     tokenizer.save(path)
     return tokenizer
 

@@ -20,6 +20,7 @@ from regard.text.kinds import BOS, BYTE_OF, EOS, KINDS, PAD, SPECIALS, UNK, sett
 MASK = "<mask>"
 IMPORTED = "imported"
 FORMAT = "regard-tokenizer"
+LOWERED = [{"type": "Lowercase"}]  # what a tokenizer that lowers capitals does to a text first
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Specials:
 class Tokenizer:
     """Text to ids and back. Ids never contain begin or end symbols unless the caller adds them.
 
-    For the kinds over bytes (bpe, unigram, byte) `decode(encode(text)) == text` for every text.
+    For the kinds over bytes (bpe, unigram, byte) `decode(encode(text)) == text` for every text; if uncased, it is
+    `text.lower()`.
     """
 
     def __init__(self, kind: str, inner: Inner, specials: Specials | None = None) -> None:
@@ -60,13 +62,15 @@ class Tokenizer:
         self._inner.encode_special_tokens = True
 
     @classmethod
-    def learn(cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000, *, mask: bool = False) -> "Tokenizer":
+    def learn(
+        cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000, *, mask: bool = False, uncased: bool = False
+    ) -> "Tokenizer":
         """Learn a vocabulary of up to `size` tokens (specials included) from a stream of texts.
 
-        mask: with a symbol that stands for a hidden word.
+        mask: with a symbol that stands for a hidden word. uncased: capitals are read as small letters.
         """
         if mask:
-            inner = cls.learn(texts, kind, size - 1)._inner
+            inner = cls.learn(texts, kind, size - 1, uncased=uncased)._inner
             inner.add_special_tokens([MASK])
             return cls(kind, inner)
         if kind not in KINDS:
@@ -75,6 +79,7 @@ class Tokenizer:
         if size < made.least:
             raise UserError(f"a {kind} vocabulary of {size} is too small; the least size is {made.least}")
         inner = made.start()
+        inner.normalizer = normalizers.Lowercase() if uncased else None
         if made.trainer is None:
             inner.add_special_tokens(list(SPECIALS))
             return cls(kind, inner)
@@ -221,7 +226,8 @@ class Tokenizer:
         """
         inner = Inner.from_str(self._inner.to_str())
         if self.kind != IMPORTED:
-            inner.normalizer = normalizers.Prepend(" ")
+            opened = normalizers.Prepend(" ")
+            inner.normalizer = normalizers.Sequence([opened, inner.normalizer]) if inner.normalizer else opened
             inner.decoder = decoders.Sequence([inner.decoder, decoders.Strip(" ", 1, 0)])
         (begin, i), (end, j) = ((self.token(k), k) for k in (self.specials.begin, self.specials.end))
         double = f"{end}:0 " if self.specials.doubled else ""
@@ -239,7 +245,12 @@ class Tokenizer:
         """The tokenizer that `standalone` was asked for, if it was of one of our kinds."""
         state = json.loads(inner.to_str())
         numbers = tuple(inner.token_to_id(token) for token in SPECIALS)
-        if numbers != (PAD, UNK, BOS, EOS) or state["normalizer"] != {"type": "Prepend", "prepend": " "}:
+        opened, *more = (state["normalizer"] or {}).get("normalizers", [state["normalizer"]])
+        if (
+            numbers != (PAD, UNK, BOS, EOS)
+            or opened != {"type": "Prepend", "prepend": " "}
+            or more not in ([], LOWERED)
+        ):
             return None
         learned = state["model"].get("merges") != []
         for kind, made in KINDS.items():
@@ -249,7 +260,7 @@ class Tokenizer:
                 and state["model"]["type"] == start["model"]["type"]
                 and state["pre_tokenizer"] == start["pre_tokenizer"]
             ):
-                state |= {"normalizer": None, "decoder": start["decoder"], "post_processor": None}
+                state |= {"normalizer": more[0] if more else None, "decoder": start["decoder"], "post_processor": None}
                 return cls(kind, Inner.from_str(json.dumps(state)))
         return None
 
