@@ -136,18 +136,19 @@ def test_what_does_not_fit_together_is_refused(tree: dict[str, Any], words: list
     assert all(word in message for word in words), message
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging", "answering", "masked", "language"])
+@pytest.mark.parametrize("task", ["classification", "tagging", "answering", "masked", "two-way", "language"])
 def test_what_a_recipe_leaves_open_suits_its_task(task: str) -> None:
-    told = make_recipe({"task": task, "train": {"lr": 5e-5, "clip": 0.5}}).train
-    assert (told.schedule, told.optimizer, told.label_smoothing, told.lr, told.clip) == (
-        "linear",
-        "adamw",
-        0,
-        5e-5,
-        0.5,
-    )
-    paper = make_recipe({}).train
-    assert (paper.schedule, paper.optimizer, paper.label_smoothing, paper.warmup) == ("paper", "adam", 0.1, 4000)
+    def told(train: TrainConfig) -> tuple[Any, ...]:
+        return train.schedule, train.optimizer, train.label_smoothing, train.warmup, train.clip
+
+    own, published = ("linear", "adamw", 0, 100, 1.0), ("paper", "adam", 0.1, 4000, 0)
+    tree = {"task": task, "tokenizer": {"kind": "byte" if task == "two-way" else "bpe"}}
+    made = make_recipe(tree | {"train": {"lr": 5e-5}}).train
+    assert (made.lr, told(made)) == (5e-5, own)
+    assert told(Recipe(**tree, train=TrainConfig(lr=5e-5)).train) == own
+    assert make_recipe(tree | {"train": {"clip": 0.5}}).train.clip == 0.5
+    assert told(make_recipe({}).train) == published
+    assert told(make_recipe(tree | {"train": {"schedule": "paper"}}).train) == published  # asked for as it is
 
 
 @pytest.mark.parametrize(("labels", "metric"), [("one", "accuracy"), ("several", "accuracy"), ("number", "pearson")])
@@ -267,6 +268,6 @@ def test_every_key_that_is_listed_can_be_set() -> None:
 def test_what_is_written_keeps_its_capitals() -> None:
     made = {"task": "masked", "tokenizer": {"uncased": True}}
     assert make_recipe(made).tokenizer.uncased
-    for task in ("translation", "summarisation", "language"):
-        with pytest.raises(UserError, match=f"uncased is for tasks that read; {task} would write in small letters"):
+    for task in ("translation", "summarisation", "language", "two-way"):
+        with pytest.raises(UserError, match=f"uncased is for tasks that read; {task} has words with capitals to give"):
             make_recipe(made | {"task": task})

@@ -16,7 +16,9 @@ from torch.testing import assert_close
 from regard.bundle import load_bundle
 from regard.config import load_recipe, make_recipe
 from regard.nn.dropout import drawing, keep_mask
+from regard.tasks.task import shares
 from regard.tasks.translation import Batch
+from regard.text import PAD
 from regard.training.session import train
 from regard.workers import Workers, parts_for
 
@@ -68,13 +70,43 @@ def test_a_run_that_chose_its_parts_keeps_them_on_fewer_cores(tmp_path: Path, pa
     assert all(torch.equal(whole[name], gone_on[name]) for name in whole)
 
 
-def test_a_batch_is_cut_by_rows() -> None:
-    batch = Batch.of([(np.arange(5, 5 + n), np.arange(9, 9 + n)) for n in (1, 2, 3, 4, 5)])
-    parts = batch.cut(3)
-    assert [len(part.source) for part in parts] == [1, 2, 2]
-    assert torch.equal(torch.cat([part.target_out for part in parts]), batch.target_out)
-    assert sum(part.count for part in parts) == batch.count
+def test_a_batch_is_cut_by_work_and_each_part_has_no_more_padding_than_it_needs() -> None:
+    lengths = [(2, 1), (2, 2), (4, 5), (5, 4), (6, 4)]  # work, with the ends: 5, 6, 11, 11, 12
+    batch = Batch.of([(np.arange(5, 5 + s), np.arange(9, 9 + t)) for s, t in lengths])
+    parts, first = batch.cut(3), 0
+    assert [len(part.source) for part in parts] == [2, 2, 1]
+    for part in parts:
+        rows = slice(first, first := first + len(part.source))
+        for ours, whole in (
+            (part.source, batch.source), (part.target_in, batch.target_in), (part.target_out, batch.target_out)
+        ):  # fmt: skip
+            width = ours.size(1)
+            assert torch.equal(ours, whole[rows, :width])
+            assert bool((whole[rows, width:] == PAD).all())
+            assert bool((ours[:, -1] != PAD).any())
+        real = [s + 1 for s, _ in lengths[rows]]
+        assert (part.lengths is None) == (len(set(real)) == 1)
+        assert part.lengths is None or part.lengths.tolist() == real
+        assert part.count == sum(t + 1 for _, t in lengths[rows])
     assert len(batch.cut(9)) == 5
+
+
+@pytest.mark.parametrize(
+    ("work", "parts", "rows"),
+    [
+        ([1, 1, 1, 1], 2, [2, 2]),
+        ([4, 6, 1], 2, [1, 2]),  # 4 and 7, not 10 and 1
+        ([9, 1, 1], 3, [1, 1, 1]),
+        ([1, 1, 9], 2, [2, 1]),
+        ([9, 1, 1, 1], 2, [1, 3]),
+        ([1, 1], 5, [1, 1]),
+        ([3], 2, [1]),
+    ],
+)
+def test_parts_are_of_like_work(work: list[float], parts: int, rows: list[int]) -> None:
+    found = shares(work, parts)
+    assert [part.stop - part.start for part in found] == rows
+    assert [i for part in found for i in range(len(work))[part]] == list(range(len(work)))
 
 
 def test_small_batches_stay_whole() -> None:
@@ -147,3 +179,21 @@ def test_a_generator_is_drawn_from_inside_alone() -> None:
     before = generator.get_state()
     keep_mask(x, 0.5)
     assert torch.equal(generator.get_state(), before)
+
+
+def test_what_decays_towards_zero_becomes_zero_in_training(tmp_path: Path, pairs: Pairs, two_threads: None) -> None:
+    """Numbers below 1e-38 take a CPU a hundred times as long as others; momentum without gradient ends there."""
+
+    def flushed(_: int) -> bool:
+        return not (torch.full((64,), 1e-30) * 1e-10).any()
+
+    torch.set_flush_denormal(False)
+    assert not flushed(0)
+    workers = Workers(2)
+    try:
+        assert list(workers.map(flushed, [0, 1])) == [True, True]
+        run(pairs, tmp_path / "run", steps=1)
+        assert flushed(0)
+    finally:
+        workers.close()
+        torch.set_flush_denormal(False)

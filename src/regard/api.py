@@ -121,9 +121,14 @@ class Model:
         """Several translations of each text with their scores, best first: n_best=5, beam=5."""
         return self.translator.n_best(list(texts), self.options(**options))
 
-    def stream(self, lines: Iterable[str], window: int = WINDOW, **options: Any) -> Iterator[list[Translation]]:
-        """As `n_best`, for any number of lines in bounded memory: up to `window` of them are translated together."""
-        return self.translator.stream(lines, self.options(**options), window)
+    def stream(
+        self, lines: Iterable[str], window: int = WINDOW, *, scored: bool = True, **options: Any
+    ) -> Iterator[list[Translation]]:
+        """As `n_best`, for any number of lines in bounded memory: up to `window` of them are translated together.
+
+        scored=False: texts are all that is wanted, which an engine may have sooner.
+        """
+        return self.translator.stream(lines, self.options(**options), window, scored=scored)
 
     def options(self, **changes: Any) -> DecodeOptions:
         """The model's own decode options with some changed."""

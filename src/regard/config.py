@@ -89,9 +89,11 @@ class TrainConfig(Section):
     lr: float | None = Field(
         None,
         gt=0,
-        description="peak learning rate, by default 0.001; with schedule 'paper' a factor of it, by default 1",
+        description="peak learning rate, by default 0.001 (a new head on a trained model: 5e-5); with schedule 'paper' "
+        "a factor of it, by default 1",
     )
     matrix_lr: float = Field(0.02, gt=0, description="peak learning rate of the matrices, with optimizer 'muon'")
+    vector_lr: float | None = Field(None, gt=0, description="peak learning rate of biases and norms; by default lr")
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = Field(
         "paper", description="how the learning rate goes after warm-up"
     )
@@ -205,10 +207,14 @@ class Recipe(Section):
     @model_validator(mode="before")
     @classmethod
     def _as_the_task_wants(cls, tree: Any) -> Any:
-        if isinstance(tree, dict) and tree.get("task", WRITING[0]) not in WRITING:
-            given = tree.get("train", {})
-            return {**tree, "train": {**OTHERWISE, **given} if isinstance(given, dict) else given}
-        return tree
+        if not isinstance(tree, dict) or tree.get("task", WRITING[0]) in WRITING:
+            return tree
+        given = tree.get("train", {})
+        if isinstance(given, TrainConfig):
+            given = given.model_dump(exclude_unset=True)
+        if not isinstance(given, dict) or given.get("schedule") == "paper":  # whose warm-up sets its height
+            return tree
+        return {**tree, "train": {**OTHERWISE, **given}}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -216,8 +222,8 @@ class Recipe(Section):
             raise ValueError(f"task {self.task!r} is not known; known: {', '.join(TASKS)}")
         if self.train.metric and self.train.metric not in self.metrics:
             raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {self.metrics}")
-        if self.tokenizer.uncased and self.task in (*WRITING, "language"):
-            raise ValueError(f"tokenizer.uncased is for tasks that read; {self.task} would write in small letters")
+        if self.tokenizer.uncased and self.task in (*WRITING, "language", "two-way"):
+            raise ValueError(f"tokenizer.uncased is for tasks that read; {self.task} has words with capitals to give")
         network = self.shape()
         causal = getattr(MODELS[self.network_name], "causal", False)
         if causal and self.task == "classification" and self.head.pooling == "first":
@@ -401,8 +407,10 @@ def _fields(prefix: str, kind: type[BaseModel], only: str | None = None) -> Iter
         if only not in (None, name):
             continue
         default = field.get_default(call_default_factory=True)
-        shown = "" if default is None else str(default)
-        yield prefix + name, _type_name(field.annotation), shown, field.description or ""
+        shown, text = "" if default is None else str(default), field.description or ""
+        if kind is TrainConfig and name in OTHERWISE:
+            text += f"; by default {OTHERWISE[name]} for tasks other than {' and '.join(WRITING)}"
+        yield prefix + name, _type_name(field.annotation), shown, text
 
 
 def _type_name(kind: Any) -> str:

@@ -35,6 +35,7 @@ class Workers:
 
             def begin() -> None:
                 torch.get_num_threads()  # a thread's first question sets it to the process's number
+                torch.set_flush_denormal(True)
                 torch.set_num_threads(threads // self.count)
                 ready.wait()
 

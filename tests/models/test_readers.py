@@ -133,3 +133,18 @@ def test_parts_from_below_are_frozen_and_learn_more_slowly(case: str) -> None:
     assert share[id(model.out.weight)] == 1
     with pytest.raises(UserError, match=f"freeze = {count + 1} would leave nothing to learn"):
         freeze(model, count + 1)
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_every_weight_of_a_body_stands_at_some_depth(case: str) -> None:
+    """Only how layers are mixed, and a matrix before the softmax, are learned with the head."""
+    body = make(case).body
+    placed = {p for parts in body.stages() for part in parts for p in part.parameters()}
+    left = {name for name, p in body.named_parameters() if p not in placed}
+    assert all(name.startswith(("mix.", "last.")) for name in left), left
+
+
+def test_what_has_no_body_that_reads_has_nothing_to_freeze() -> None:
+    model = MODELS["rnn"](MODELS["rnn"].Config(source_vocabulary=20, target_vocabulary=20))
+    with pytest.raises(UserError, match=r"train\.freeze is for models that read with a body of layers"):
+        freeze(model, 1)

@@ -1,13 +1,14 @@
 """The fused steps against the modules they stand for: the same values, the same gradients, fewer passes."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.nn import fused
 from regard.nn.attention import Full, Mask, MultiHead
 from regard.nn.blocks import FeedForward
 from regard.nn.fused import feed_forward, fuses, linears
@@ -58,18 +59,26 @@ def test_what_does_not_learn_gets_no_gradient() -> None:
     )
 
 
-@pytest.mark.parametrize("make", [lambda: FeedForward(D, FF, "relu", 0.0), lambda: MultiHead(D, 2, Full(), bias=True)])
-def test_modules_take_the_fused_way_only_where_gradients_are_made(
-    make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
+MEMORY = torch.randn(B, T + 2, D, generator=torch.Generator().manual_seed(3))
+MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
+    "feed-forward": (lambda: FeedForward(D, FF, "relu", 0.0), ()),
+    "self-attention": (lambda: MultiHead(D, 2, Full(), bias=True), (None, Mask(causal=True))),
+    "attention over a memory": (lambda: MultiHead(D, 2, Full(), bias=False), (MEMORY, Mask())),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_take_the_fused_way_and_get_what_the_plain_way_gives(
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(1)
-    module, x = make(), torch.randn(B, T, D)
-    arguments = (x,) if isinstance(module, FeedForward) else (x, None, Mask(causal=True))
+    (make, more), x = MODULES[name], torch.randn(B, T, D)
+    module, arguments = make(), (x, *more)
     learned = list(module.parameters())
     found = module(*arguments)
     assert "Linears" in told(found) or "FeedForwardBackward" in told(found)
     for where in ("regard.nn.blocks.fuses", "regard.nn.attention.multihead.fuses"):
-        monkeypatch.setattr(where, lambda _: False)
+        monkeypatch.setattr(where, lambda *_: False)
     plain = module(*arguments)
     assert "Linears" not in told(plain)
     assert "FeedForwardBackward" not in told(plain)
@@ -88,9 +97,19 @@ def told(out: Tensor) -> str:
     return " ".join(step.name() for step in seen)
 
 
+@pytest.mark.parametrize("made", [("gelu", 0.0), ("relu2", 0.0), ("relu", 0.5)])
+def test_another_activation_or_dropout_within_stays_plain(made: tuple[str, float]) -> None:
+    torch.manual_seed(1)
+    layer = FeedForward(D, FF, *made).train()
+    assert "FeedForwardBackward" not in told(layer(torch.randn(B, T, D)))
+
+
 def test_where_it_fuses() -> None:
-    x = torch.zeros(1)
-    assert fuses(x)
+    x, watched = torch.zeros(1), nn.Linear(1, 1)
+    assert fuses(x, watched)
+    watched.register_forward_hook(lambda *_: None)
+    assert not fuses(x, watched)
+    assert not fuses(x, nn.Sequential())
     with torch.no_grad():
         assert not fuses(x)
     with torch.autocast("cpu", torch.bfloat16):
@@ -98,11 +117,27 @@ def test_where_it_fuses() -> None:
     assert not fuses(x.to("meta"))
 
 
-def test_the_activation_makes_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The inner layer's output is held once: what backward keeps is what the activation made in its place."""
+class Watch(TorchDispatchMode):
+    """The tensors of one shape that operations make, by operation; those given to fill do not count."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shape, self.made = shape, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = [*args, *(kwargs or {}).values()]
+        if isinstance(out, Tensor) and out.shape == self.shape and not any(out is tensor for tensor in given):
+            self.made += 1
+        return out
+
+
+def test_the_activation_works_in_place() -> None:
+    """Of the inner width there is one tensor forward, the activation's, and one backward, its gradient."""
     x, inner, outer = torch.randn(T, D, requires_grad=True), nn.Linear(D, FF), nn.Linear(FF, D)
-    kept: list[Tensor] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
-        feed_forward(x, inner, outer)
-    assert [t.shape for t in kept].count((T, FF)) == 1
-    assert fused.__doc__
+    with Watch((T, FF)) as ours:
+        feed_forward(x, inner, outer).sum().backward()
+    with Watch((T, FF)) as plain:
+        outer(inner(x).relu()).sum().backward()
+    assert ours.made == 2
+    assert plain.made > 2  # the watch sees what it should see

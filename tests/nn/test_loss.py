@@ -52,6 +52,27 @@ def test_chunked_is_the_formula(
         assert_close((loss, nll), smoothed_loss_plain(hidden, weight, b, target, smoothing))
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_without_tokens_there_is_no_gradient(smoothing: float) -> None:
+    _, weight, bias, _ = tensors(1, torch.float32, True)
+    hidden = torch.empty(0, D, requires_grad=True)
+    dirty = [torch.full_like(weight, torch.nan) for _ in range(50)]
+    del dirty  # what is allocated next is likely to hold it
+    loss, nll = smoothed_loss(hidden, weight, bias, torch.empty(0, dtype=torch.long), smoothing)
+    assert (float(loss.detach()), float(nll)) == (0, 0)
+    assert all(not g.any() for g in torch.autograd.grad(loss, (weight, bias)))
+
+
+def test_an_output_matrix_that_does_not_learn_costs_no_product() -> None:
+    hidden, weight, _, target = tensors(6, torch.float32, False)
+    expected = torch.autograd.grad(smoothed_loss(hidden, weight, None, target, 0.1)[0], hidden)
+    fixed = weight.detach()
+    with Watch() as watch:
+        loss, _ = smoothed_loss(hidden, fixed, None, target, 0.1)
+    assert sum(size == weight.numel() for size in watch.sizes) <= 1  # a view of the weights
+    assert_close(torch.autograd.grad(loss, hidden), expected)
+
+
 def test_gradients_are_those_of_finite_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK_ELEMENTS", ROWS * V)
     hidden, weight, bias, target = tensors(6, torch.float64, True)

@@ -188,6 +188,15 @@ def test_each_part_has_its_own_peak() -> None:
     assert [g["lr"] for _, part in optimizer.parts for g in part.param_groups] == [0.025, 0.125, 0.125]
 
 
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_biases_and_norms_can_have_a_rate_of_their_own(kind: Any) -> None:
+    config = TrainConfig(optimizer=kind, lr=0.5, matrix_lr=0.5, vector_lr=0.01, schedule="constant", warmup=0)
+    optimizer = Optimizer(network(), config, 16)
+    optimizer.step(1)
+    rates = {p.ndim < 2: g["lr"] for _, part in optimizer.parts for g in part.param_groups for p in g["params"]}
+    assert rates == {True: pytest.approx(0.01), False: pytest.approx(0.5)}
+
+
 @pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
 def test_a_saved_state_goes_on_bit_by_bit(kind: Any) -> None:
     config = TrainConfig(optimizer=kind, warmup=2, lr=0.1, weight_decay=0.0 if kind == "adam" else 0.1, steps=8)

@@ -65,7 +65,8 @@ def translate(
         warnings.showwarning = _warn
         out = stack.enter_context(_opened(output)) if output else sys.stdout
         typed = not paths and sys.stdin.isatty()  # a person waits for each line
-        results = translator.stream(_lines(paths), window=1 if typed else WINDOW, **options)
+        scored = json_lines or bool(n_best)
+        results = translator.stream(_lines(paths), window=1 if typed else WINDOW, scored=scored, **options)
         shown = stack.enter_context(_progress(paths)) if paths and _screen_is_free(output) else None
         for number, found in enumerate(results, start=1):
             if json_lines:

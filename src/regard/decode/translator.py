@@ -56,11 +56,10 @@ class Translator:
 
     def translate(self, texts: Sequence[str], options: DecodeOptions | None = None) -> list[str]:
         """The best translation of each text. An empty text stays empty."""
-        decoded = self._decoded(texts, options or self.options, scored=False)
-        return [self._text([group[0] for group in pieces]) for pieces in decoded]
+        return [found[0].text for found in self.n_best(texts, options, scored=False)]
 
     def stream(
-        self, lines: Iterable[str], options: DecodeOptions | None = None, window: int = WINDOW
+        self, lines: Iterable[str], options: DecodeOptions | None = None, window: int = WINDOW, *, scored: bool = True
     ) -> Iterator[list[Translation]]:
         """Translations in the order of the lines, window by window; memory does not grow with the input.
 
@@ -68,19 +67,22 @@ class Translator:
         """
         rest, first, size = iter(lines), 0, min(16, window)
         while texts := list(islice(rest, size)):
-            yield from self.n_best(texts, options, first)
+            yield from self.n_best(texts, options, first, scored=scored)
             first, size = first + len(texts), min(2 * size, window)
 
     def n_best(
-        self, texts: Sequence[str], options: DecodeOptions | None = None, first: int = 0
+        self, texts: Sequence[str], options: DecodeOptions | None = None, first: int = 0, *, scored: bool = True
     ) -> list[list[Translation]]:
-        """The n best translations of each text, best first. `first` numbers the texts, for warnings and sampling."""
-        return [self._join(pieces) for pieces in self._decoded(texts, options or self.options, first)]
+        """The n best translations of each text, best first. `first` numbers the texts, for warnings and sampling.
+
+        scored: else the engine may leave scores out, which are nan then.
+        """
+        return [self._join(pieces) for pieces in self._decoded(texts, options or self.options, first, scored)]
 
     def _decoded(
-        self, texts: Sequence[str], options: DecodeOptions, first: int = 0, *, scored: bool = True
+        self, texts: Sequence[str], options: DecodeOptions, first: int, scored: bool
     ) -> list[list[list[Hypothesis]]]:
-        """Of each text, the hypotheses of each of its pieces. scored: their scores are asked for too."""
+        """Of each text, the hypotheses of each of its pieces."""
         inputs: list[list[int]] = []
         owners: list[int] = []  # which text each input is of
         numbers: list[int] = []  # by which each input's random draws are told apart
@@ -145,11 +147,9 @@ class Translator:
             length = sum(len(h.tokens) + 1 for h in chosen)
             log_prob = sum(h.log_prob for h in chosen)
             score = sum(h.score for h in chosen) / len(chosen)
-            joined.append(Translation(self._text(chosen), score, math.exp(log_prob / length)))
+            text = _joined([self.target.decode(h.tokens) for h in chosen])
+            joined.append(Translation(text, score, math.exp(log_prob / length)))
         return joined
-
-    def _text(self, parts: Sequence[Hypothesis]) -> str:
-        return _joined([self.target.decode(part.tokens) for part in parts])
 
 
 def _joined(parts: Sequence[str]) -> str:

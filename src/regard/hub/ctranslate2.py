@@ -7,7 +7,6 @@ an output may now and then be another one. Greedy outputs are the same.
 import math
 import tempfile
 from collections.abc import Sequence
-from itertools import repeat
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -98,7 +97,7 @@ class CTranslate2:
         return [
             [
                 self._hypothesis(words, score, options)
-                for words, score in zip(result.hypotheses, result.scores or repeat(math.nan), strict=False)
+                for words, score in zip(result.hypotheses, result.scores or [math.nan] * options.n_best, strict=True)
             ]
             for result in results
         ]

@@ -38,7 +38,7 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
-        if isinstance(self.activation, nn.ReLU) and not self.dropout.active and fuses(x):
+        if isinstance(self.activation, nn.ReLU) and not self.dropout.active and fuses(x, self.inner, self.outer):
             return feed_forward(x, self.inner, self.outer)
         out: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
         return out

@@ -12,21 +12,22 @@ import torch
 from torch import Tensor, nn
 
 
-def fuses(x: Tensor) -> bool:
-    """Where the fused steps are worth it: training on a CPU in one precision."""
-    return torch.is_grad_enabled() and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+def fuses(x: Tensor, *layers: nn.Module) -> bool:
+    """Where the fused steps are worth it, training on a CPU in one precision; and stand for plain layers alone."""
+    plain = all(type(layer) is nn.Linear and not layer._forward_hooks for layer in layers)
+    return plain and torch.is_grad_enabled() and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
     """layer(x) for each layer."""
-    flat = x.flatten(0, -2)  # N D
+    flat = x.reshape(-1, x.size(-1))  # N D
     outputs = _Linears.apply(flat, *(p for layer in layers for p in (layer.weight, layer.bias)))  # type: ignore[no-untyped-call]
-    return tuple(out.view(*x.shape[:-1], -1) for out in outputs)
+    return tuple(out.view(x.shape[:-1] + out.shape[-1:]) for out in outputs)
 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
     """outer(relu(inner(x)))."""
-    flat = x.flatten(0, -2)  # N D
+    flat = x.reshape(-1, x.size(-1))  # N D
     out: Tensor = _FeedForward.apply(flat, inner.weight, inner.bias, outer.weight, outer.bias)  # type: ignore[no-untyped-call]
     return out.view(x.shape[:-1] + out.shape[-1:])
 
@@ -39,11 +40,11 @@ class _Linears(torch.autograd.Function):
     """x W_i^T + b_i for several i; backward sum_i g_i W_i, g_i^T x and the sum of g_i over tokens."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, x: Tensor, *parameters: Any) -> tuple[Tensor, ...]:
         weights, biases = parameters[::2], parameters[1::2]
         ctx.save_for_backward(x, *weights)
         ctx.biased = [bias is not None for bias in biases]
-        return tuple(_linear(x, w, b) for w, b in zip(weights, biases, strict=True) if w is not None)
+        return tuple(_linear(x, w, b) for w, b in zip(weights, biases, strict=True))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

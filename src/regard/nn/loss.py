@@ -46,7 +46,7 @@ class _Chunked(torch.autograd.Function):
         vocabulary = weight.size(0)
         grads = grads and any(ctx.needs_input_grad)
         d_hidden = torch.empty_like(hidden) if grads else None
-        d_weight = torch.empty_like(weight) if grads else None
+        d_weight = torch.empty_like(weight) if grads and ctx.needs_input_grad[1] else None
         d_bias = torch.zeros_like(bias) if grads and bias is not None else None
         even = weight.mean(0) if smoothing else None  # D
         loss = torch.zeros((), dtype=torch.float64)
@@ -69,18 +69,26 @@ class _Chunked(torch.autograd.Function):
             if even is not None:
                 mean = torch.mv(h, even)[:, None] + (0 if bias is None else bias.mean())  # of a token's logits
                 loss += smoothing * (picked - mean).sum()
-            if d_hidden is None or d_weight is None:
+            if d_hidden is None:
                 continue
             p.scatter_(1, y, chosen + (smoothing - 1))
             torch.mm(p, weight, out=d_hidden[start : start + rows])
-            torch.addmm(d_weight, p.t(), h, beta=1 if start else 0, out=d_weight)  # beta 0: what stood there is ignored
+            if d_weight is not None:
+                torch.addmm(
+                    d_weight, p.t(), h, beta=1 if start else 0, out=d_weight
+                )  # at 0 what stood there is ignored
             if d_bias is not None:
                 d_bias += p.sum(0)
-        if d_hidden is not None and d_weight is not None and even is not None:
-            d_hidden -= smoothing * even
-            d_weight -= smoothing / vocabulary * hidden.sum(0)
+        if d_weight is not None and not len(hidden):
+            d_weight.zero_()  # no token, no product
+        if even is not None:
+            share = smoothing / vocabulary
+            if d_hidden is not None:
+                d_hidden -= smoothing * even
+            if d_weight is not None:
+                d_weight -= share * hidden.sum(0)
             if d_bias is not None:
-                d_bias -= smoothing / vocabulary * len(hidden)
+                d_bias -= share * len(hidden)
         ctx.grads = (d_hidden, d_weight, d_bias)
         loss, nll = (loss + nll).to(hidden.dtype), nll.to(hidden.dtype)
         ctx.mark_non_differentiable(nll)

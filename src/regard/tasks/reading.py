@@ -60,7 +60,10 @@ class Batch:
         return Batch(self.tokens.to(device), lengths, segments, self.targets.to(device), self.count)
 
     def cut(self, parts: int) -> "list[Batch]":
-        """The rows in at most so many batches of like size, in order. The counts are shared out by rows."""
+        """The rows in at most so many batches of like size, in order. They keep the padding of the whole.
+
+        The counts are shared out by rows.
+        """
         size = len(self.tokens)
         return [
             Batch(

@@ -66,8 +66,11 @@ def shares(work: Sequence[float], parts: int) -> list[slice]:
     done = [0.0, *accumulate(work)]
     cuts = [0]
     for part in range(1, parts):
-        last = len(work) - (parts - part)  # a row is left for every part to come
-        cuts.append(bisect_left(done, done[-1] * part / parts, cuts[-1] + 1, last))
+        first, last = cuts[-1] + 1, len(work) - (parts - part)  # a row for this part, and for every one to come
+        goal = done[-1] * part / parts
+        cut = bisect_left(done, goal, first, last)
+        nearer = cut > first and goal - done[cut - 1] < done[cut] - goal
+        cuts.append(cut - 1 if nearer else cut)
     return [slice(a, b) for a, b in pairwise([*cuts, len(work)])]
 
 

@@ -20,7 +20,6 @@ from regard.text.kinds import BOS, BYTE_OF, EOS, KINDS, PAD, SPECIALS, UNK, sett
 MASK = "<mask>"
 IMPORTED = "imported"
 FORMAT = "regard-tokenizer"
-LOWERED = [{"type": "Lowercase"}]  # what a tokenizer that lowers capitals does to a text first
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Specials:
 class Tokenizer:
     """Text to ids and back. Ids never contain begin or end symbols unless the caller adds them.
 
-    For the kinds over bytes (bpe, unigram, byte) `decode(encode(text)) == text` for every text; if uncased, it is
-    `text.lower()`.
+    For the kinds over bytes (bpe, unigram, byte) `decode(encode(text)) == text` for every text; if uncased, with each
+    character in lower case.
     """
 
     def __init__(self, kind: str, inner: Inner, specials: Specials | None = None) -> None:
@@ -88,6 +87,11 @@ class Tokenizer:
         if stream.count == 0:
             raise UserError("there is no text to learn a vocabulary from; check the training data")
         return cls(kind, settled(inner, size) if kind == "unigram" else inner)
+
+    @property
+    def uncased(self) -> bool:
+        """Whether it was learned to read capitals as small letters. (An imported one does as it does.)"""
+        return self.kind != IMPORTED and self._inner.normalizer is not None
 
     def encode(self, text: str) -> list[int]:
         return self._ids(self._opened(text))
@@ -245,12 +249,9 @@ class Tokenizer:
         """The tokenizer that `standalone` was asked for, if it was of one of our kinds."""
         state = json.loads(inner.to_str())
         numbers = tuple(inner.token_to_id(token) for token in SPECIALS)
-        opened, *more = (state["normalizer"] or {}).get("normalizers", [state["normalizer"]])
-        if (
-            numbers != (PAD, UNK, BOS, EOS)
-            or opened != {"type": "Prepend", "prepend": " "}
-            or more not in ([], LOWERED)
-        ):
+        opened, lowered = {"type": "Prepend", "prepend": " "}, {"type": "Lowercase"}
+        steps = (state["normalizer"] or {}).get("normalizers", [state["normalizer"]])
+        if numbers != (PAD, UNK, BOS, EOS) or steps not in ([opened], [opened, lowered]):
             return None
         learned = state["model"].get("merges") != []
         for kind, made in KINDS.items():
@@ -260,7 +261,11 @@ class Tokenizer:
                 and state["model"]["type"] == start["model"]["type"]
                 and state["pre_tokenizer"] == start["pre_tokenizer"]
             ):
-                state |= {"normalizer": more[0] if more else None, "decoder": start["decoder"], "post_processor": None}
+                state |= {
+                    "normalizer": lowered if lowered in steps else None,
+                    "decoder": start["decoder"],
+                    "post_processor": None,
+                }
                 return cls(kind, Inner.from_str(json.dumps(state)))
         return None
 

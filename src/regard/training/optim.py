@@ -51,8 +51,10 @@ class Optimizer:
         groups: dict[tuple[int, bool], dict[str, Any]] = {}
         for p in rest:
             below = top - depths[self.names[p]] if config.layer_decay < 1 else 0
-            group = {"params": [], "weight_decay": decay if p.ndim >= 2 else 0.0, "share": config.layer_decay**below}
-            groups.setdefault((below, p.ndim < 2), group)["params"].append(p)
+            vector = p.ndim < 2
+            share = config.layer_decay**below * (config.vector_lr / config.peak if vector and config.vector_lr else 1.0)
+            group = {"params": [], "weight_decay": 0.0 if vector else decay, "share": share}
+            groups.setdefault((below, vector), group)["params"].append(p)
         adam = torch.optim.AdamW(
             [groups[key] for key in sorted(groups)], lr=config.peak, betas=config.betas, eps=config.eps, fused=True
         )
@@ -94,7 +96,7 @@ class Optimizer:
 def freeze(model: nn.Module, parts: int) -> None:
     """So many parts from below keep their weights: the embeddings, the first layer, the second, ..."""
     depths = _depths(model)
-    if parts and 0 not in depths.values():
+    if parts and not any(depths.values()):
         raise UserError("train.freeze is for models that read with a body of layers; this one has none")
     if parts > max(depths.values()):
         raise UserError(

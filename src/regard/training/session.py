@@ -49,6 +49,7 @@ def train(
     to go on from.
     """
     keep_freed_memory()
+    torch.set_flush_denormal(True)  # what decays towards zero would slow every product that it takes part in
     if recipe.train.threads:
         torch.set_num_threads(recipe.train.threads)
     run = Run(out, recipe.train.keep)
@@ -105,6 +106,9 @@ class _Session:
             self._tell({"event": "finished", "step": checkpoint.step})
             return load_bundle(self.run.model_path)
         self.saved = load_recipe(self.run.recipe_path)
+        if self.recipe.train.lr is None:  # what it came to depends on the model that the run began from
+            rated = self.recipe.train.model_copy(update={"lr": self.saved.train.lr})
+            self.recipe = self.recipe.model_copy(update={"train": rated})
         self._settle_parts(self.saved.train.parts)
         if self.saved.train.optimizer != self.recipe.train.optimizer or self.saved.shape() != self.recipe.shape():
             raise UserError(
@@ -319,11 +323,15 @@ def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout") and key in config}
     model = {"name": parent.name, **config, **dropouts}
     shared = parent.source.checksum == parent.target.checksum
-    tokenizer = recipe.tokenizer.model_copy(update={"kind": parent.source.kind, "shared": shared})
+    if recipe.tokenizer.uncased and not parent.source.uncased:
+        raise UserError("tokenizer.uncased: the model to go on from has a tokenizer of its own, which is not uncased")
+    taken = {"kind": parent.source.kind, "shared": shared, "uncased": parent.source.uncased}
+    tokenizer = recipe.tokenizer.model_copy(update=taken)
     unnamed = {"source": parent.languages[0]} if recipe.data.source == "source" else {}
     unnamed |= {"target": parent.languages[1]} if recipe.data.target == "target" else {}
     data = recipe.data.model_copy(update=unnamed)
-    gentle = {"lr": GENTLE} if recipe.train.lr is None and recipe.task not in WRITING else {}
+    open_rate = recipe.train.lr is None and recipe.train.schedule != "paper" and recipe.task not in WRITING
+    gentle = {"lr": GENTLE} if open_rate else {}
     train = recipe.train.model_copy(update=gentle)
     changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer, "data": data, "train": train})
     return make_recipe(changed.model_dump(exclude_none=True))  # checked again: the shape is another

@@ -60,13 +60,13 @@ class MultiHead(nn.Module):
         return out
 
     def projected(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        if memory is None and fuses(x):
+        if memory is None and fuses(x, self.q, self.k, self.v):
             q, k, v = linears(x, self.q, self.k, self.v)
             return self.split(q), self.split(k), self.split(v)
         return self.split(self.q(x)), *self.project(x if memory is None else memory)
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        k, v = linears(memory, self.k, self.v) if fuses(memory) else (self.k(memory), self.v(memory))
+        k, v = linears(memory, self.k, self.v) if fuses(memory, self.k, self.v) else (self.k(memory), self.v(memory))
         return self.split(k), self.split(v)
 
     def _over_shared(self, q: Tensor, cache: Fixed, mask: Mask) -> Tensor:
