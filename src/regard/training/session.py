@@ -22,7 +22,7 @@ from regard.training.prepare import PREPARE, absolute_paths, training_corpus
 from regard.training.run import Run
 from regard.training.signals import Stop
 from regard.training.transfer import take_weights, with_decoder
-from regard.workers import parts_for
+from regard.workers import no_denormals, parts_for
 
 # Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
@@ -49,12 +49,11 @@ def train(
     to go on from.
     """
     keep_freed_memory()
-    torch.set_flush_denormal(True)  # what decays towards zero would slow every product that it takes part in
     if recipe.train.threads:
         torch.set_num_threads(recipe.train.threads)
     run = Run(out, recipe.train.keep)
     stop = Stop()
-    with stop.listening(), run.locked():
+    with stop.listening(), run.locked(), no_denormals():
         sweep(run.folder)
         if run.begun and not resume:
             raise UserError(f"{out} holds a run already; go on with --resume, or choose another folder with --out")
