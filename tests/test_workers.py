@@ -188,7 +188,7 @@ def flushed(_: Any = None) -> bool:
 def test_what_decays_towards_zero_becomes_zero_in_training_and_only_there(
     tmp_path: Path, pairs: Pairs, two_threads: None
 ) -> None:
-    """Numbers below 1e-38 take a CPU a hundred times as long as others; momentum without gradient ends there."""
+    """Numbers below 1e-38 take a CPU many times as long as others; momentum without gradient ends there."""
     workers = Workers(2)
     assert list(workers.map(flushed, [0, 1])) == [True, True]
     workers.close()

@@ -28,7 +28,7 @@ def parts_for(batch_tokens: int, threads: int) -> int:
 def no_denormals() -> Iterator[None]:
     """In this thread, and those it starts, numbers below 1e-38 are zero.
 
-    A CPU takes a hundred times as long for one of them, and what decays without end, as momentum does, ends there.
+    A CPU takes many times as long for one of them, and what decays without end, as momentum does, ends there.
     """
     before = not (torch.full((), 1e-30) * 1e-10).any()
     torch.set_flush_denormal(True)

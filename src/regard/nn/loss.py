@@ -74,9 +74,8 @@ class _Chunked(torch.autograd.Function):
             p.scatter_(1, y, chosen + (smoothing - 1))
             torch.mm(p, weight, out=d_hidden[start : start + rows])
             if d_weight is not None:
-                torch.addmm(
-                    d_weight, p.t(), h, beta=1 if start else 0, out=d_weight
-                )  # at 0 what stood there is ignored
+                summed = 1 if start else 0  # at 0 what stood there is ignored
+                torch.addmm(d_weight, p.t(), h, beta=summed, out=d_weight)
             if d_bias is not None:
                 d_bias += p.sum(0)
         if d_weight is not None and not len(hidden):
