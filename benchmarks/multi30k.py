@@ -7,7 +7,11 @@ from benchmarks.runs import data_files, facts, trained
 
 # The same recipe on the raw text, fewer steps: cased, untokenised, scored by sacreBLEU's own tokenizer.
 CASED = [
-    "train.steps=1400",
+    "train.steps=2000",
+    "train.warmup=200",
+    "train.validate_every=2000",
+    "train.save_every=40",
+    "model.dropout=0.15",
     'data.train=["multi30k/train.en", "multi30k/train.de"]',
     'data.dev=["multi30k/val.en", "multi30k/val.de"]',
     'data.test=["multi30k/test_2016_flickr.en", "multi30k/test_2016_flickr.de"]',

@@ -77,7 +77,8 @@ class Model:
         outputs = []
         for i, member in enumerate(self.members):
             logits, self.states[i] = member.step(tokens, self.states[i])
-            outputs.append(logits.float().log_softmax(-1))
+            logits = logits.float()
+            outputs.append(torch.log_softmax(logits, -1, out=logits))  # in place: the largest tensor of a step
         return averaged(outputs)
 
     def reorder(self, rows: Tensor) -> None:
