@@ -21,10 +21,9 @@ from regard.files import write_text
 from regard.hub import ctranslate2, huggingface
 from regard.tasks.scores import compare, score
 
-# Of the two trainings, for fewer updates than the recipes have: enough for translations of the right length, and for a
-# fair comparison of BLEU.
-SHORT = ["train.steps=2000", "train.warmup=200", "train.validate_every=1000", "train.save_every=40", "train.split=0"]
-SHORT += ["train.weight_decay=0.5"]
+# Of the first training, for fewer updates than the recipe has: nearly as good in a quarter of the time.
+SHORT = ["train.steps=2200", "train.warmup=220", "train.validate_every=2200", "train.save_every=36"]
+SHORT += ["model.dropout=0.15"]
 LINES = {False: 500, True: 40}  # how many are translated: in bulk, one at a time
 ROUNDS = 5
 BEAMS = (1, 5)
@@ -68,7 +67,7 @@ class Worker:
 def run() -> dict[str, Any]:
     teacher, _ = trained("translate-tiny", "multi30k", "multi30k-tiny.toml", SHORT)
     taught = f"data.train={json.dumps([str(path) for path in _distilled(teacher)])}"
-    student, _ = trained("translate-shallow", "multi30k", "multi30k-shallow.toml", [*SHORT, taught])
+    student, _ = trained("translate-shallow", "multi30k", "multi30k-shallow.toml", [taught])
     models, texts = {"tiny": teacher, "shallow": student}, _test()
     workers = started(models["tiny"], RUNS / "translate-speed")
     workers[SHALLOW] = Worker(sys.executable, "regard_worker.py", models["shallow"].path, "torch", "float32")
