@@ -24,7 +24,6 @@ ROWS: dict[str, list[str]] = {
 # Each of these by itself with all of the above: what does not pay in so short a time.
 LEFT: dict[str, list[str]] = {
     "subword sampling": ["split=0.1"],
-    "R-Drop": ["agree=5"],
     "a vocabulary for each language": ["tokenizer.shared=false", "tokenizer.size=6000"],
 }
 

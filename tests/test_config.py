@@ -271,18 +271,3 @@ def test_what_is_written_keeps_its_capitals() -> None:
     for task in ("translation", "summarisation", "language", "two-way"):
         with pytest.raises(UserError, match=f"uncased is for tasks that read; {task} has words with capitals to give"):
             make_recipe(made | {"task": task})
-
-
-@pytest.mark.parametrize(
-    ("tree", "told"),
-    [
-        ({"task": "language"}, "train.agree is for one label a text, and for writing with an encoder and a decoder"),
-        ({"task": "summarisation", "model": {"name": "gpt"}}, "train.agree is for one label a text"),
-        ({"task": "classification", "data": {"labels": "several"}}, "train.agree is for one label a text"),
-        ({"task": "summarisation", "model": {"copying": True}}, "train.agree and model.copying do not go together"),
-        ({"model": {"dropout": 0.0}}, "compares what two dropout masks let through, and model.dropout is 0"),
-    ],
-)
-def test_agreement_where_there_is_nothing_to_agree_on(tree: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        make_recipe(tree, ["agree=5"])

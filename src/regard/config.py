@@ -119,12 +119,6 @@ class TrainConfig(Section):
     split: float = Field(
         0.0, ge=0, lt=1, description="chance that a bpe token falls into the two it was merged from (subword sampling)"
     )
-    agree: float = Field(
-        0.0,
-        ge=0,
-        description="each batch is read twice, through other dropout masks, and how far the two answers are from each "
-        "other (R-Drop) counts so much; 5 is usual",
-    )
     clip: float = Field(0.0, ge=0, description="largest norm of the gradient; 0 does not clip")
     ema: float = Field(
         0.0, ge=0, lt=1, description="decay of a moving average of the weights, used to validate and save"
@@ -241,16 +235,6 @@ class Recipe(Section):
             raise ValueError(
                 f"train.split undoes merges, which tokenizer.kind {self.tokenizer.kind!r} has none of; use 'bpe'"
             )
-        if self.train.agree and not (
-            (self.task == "classification" and self.data.labels == "one") or (self.task in WRITING and not causal)
-        ):
-            raise ValueError("train.agree is for one label a text, and for writing with an encoder and a decoder")
-        if self.train.agree and getattr(network, "copying", False):
-            raise ValueError("train.agree and model.copying do not go together")
-        if self.train.agree and not (
-            getattr(network, "dropout", 0) or (self.task == "classification" and self.head.drop)
-        ):
-            raise ValueError("train.agree compares what two dropout masks let through, and model.dropout is 0")
         reads = getattr(MODELS[self.network_name], "tokenizer", None)
         if reads is not None and self.tokenizer.kind != reads:
             raise ValueError(f"model {self.network_name} reads one kind of token: set tokenizer.kind = {reads!r}")

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.nn import loss as module
-from regard.nn.loss import agreeing_loss, agreeing_loss_plain, smoothed_loss, smoothed_loss_plain
+from regard.nn.loss import smoothed_loss, smoothed_loss_plain
 
 V, D, ROWS = 11, 5, 4
 
@@ -147,55 +147,3 @@ def test_a_wanted_token_with_no_probability_left_still_has_its_loss(bias: bool) 
     assert_close(nll.double(), expected.gather(1, target[:, None]).sum(), rtol=1e-6, atol=0)
     smoothed = 0.9 * expected.gather(1, target[:, None]).sum() + 0.1 * expected.mean(1).sum()
     assert_close(loss.double(), smoothed, rtol=1e-6, atol=0)
-
-
-def two_readings(n: int, dtype: torch.dtype, bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
-    hidden, weight, b, target = tensors(n, dtype, bias)
-    return hidden, torch.randn(n, D, dtype=dtype, requires_grad=True), weight, b, target
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("n", [1, ROWS // 2, ROWS // 2 + 1, 2 * ROWS + 1])
-def test_agreement_is_the_formula(monkeypatch: pytest.MonkeyPatch, n: int, bias: bool, smoothing: float) -> None:
-    """Liang 2021, equations 1 to 3, halved: the mean of both losses + alpha / 4 (KL(p || q) + KL(q || p))."""
-    monkeypatch.setattr(module, "CHUNK_ELEMENTS", ROWS * V)
-    hidden, again, weight, b, target = two_readings(n, torch.float64, bias)
-    inputs = [t for t in (hidden, again, weight, b) if t is not None]
-    p, q = ((h @ weight.T + (0 if b is None else b)).softmax(1) for h in (hidden, again))
-    far = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
-    both = [formula(h, weight, b, target, smoothing) for h in (hidden, again)]
-    expected = (both[0] + both[1]) / 2 + 5.0 / 4 * far
-    loss, nll = agreeing_loss(hidden, again, weight, b, target, smoothing, 5.0)
-    assert_close(loss, expected)
-    assert_close(nll, (formula(hidden, weight, b, target, 0.0) + formula(again, weight, b, target, 0.0)) / 2)
-    assert not nll.requires_grad
-    assert_close(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs))
-    plain = agreeing_loss_plain(
-        *(None if t is None else t.float() for t in (hidden, again, weight, b)), target, smoothing, 5.0
-    )  # type: ignore[arg-type]
-    assert_close(torch.stack((loss, nll)).float(), torch.stack(plain))
-
-
-def test_two_readings_that_agree_have_the_loss_of_one() -> None:
-    hidden, weight, bias, target = tensors(9, torch.float64, True)
-    inputs = hidden, weight, bias
-    one, nll = smoothed_loss(hidden, weight, bias, target, 0.1)
-    two, same = agreeing_loss(hidden, hidden, weight, bias, target, 0.1, 5.0)
-    assert_close((two, same), (one, nll))
-    assert_close(torch.autograd.grad(two, inputs), torch.autograd.grad(one, inputs))
-
-
-def test_agreement_never_holds_all_logits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_ELEMENTS", ROWS * V)
-    hidden, again, weight, bias, target = two_readings(50, torch.float32, True)
-    with Watch() as ours:
-        agreeing_loss(hidden, again, weight, bias, target, 0.1, 5.0)[0].backward()
-    assert max(ours.sizes) <= max(hidden.numel(), weight.numel(), 2 * ROWS * V)
-
-
-def test_agreement_is_finite_where_a_probability_is_zero() -> None:
-    hidden, again, weight, _, target = two_readings(9, torch.float32, False)
-    loss, nll = agreeing_loss(hidden * 1e3, again * 1e3, weight, None, target, 0.1, 5.0)
-    assert_close((loss, nll), agreeing_loss_plain(hidden * 1e3, again * 1e3, weight, None, target, 0.1, 5.0))
-    assert all(torch.isfinite(g).all() for g in torch.autograd.grad(loss, (hidden, again, weight)))

@@ -205,20 +205,6 @@ def test_rare_classes_count_for_more(files: Path, tmp_path: Path) -> None:
     assert rare[True] > rare[False] + 0.1
 
 
-def test_two_readings_of_a_text_are_brought_together(files: Path, tmp_path: Path) -> None:
-    """R-Drop: the mean of both losses + alpha / 4 (KL(p || q) + KL(q || p)), Liang 2021, halved."""
-    tree = recipe(files).model_dump(exclude_none=True)
-    task, _ = prepare(Asked(make_recipe(tree, ["dropout=0.3", "agree=5"]), tmp_path, lambda event: None))
-    batch = next(task.batches)
-    readings = torch.randn(2, batch.count, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    given = iter(readings)
-    p, q = readings.softmax(-1)
-    far = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
-    losses = [-logits.log_softmax(-1).gather(1, batch.targets[:, None]).sum() for logits in readings]
-    loss = task.loss(lambda *_: next(given), batch)  # type: ignore[arg-type, return-value]
-    torch.testing.assert_close(loss.total, (losses[0] + losses[1]) / 2 + 5 / 4 * far)
-
-
 def test_several_labels_and_numbers(tmp_path: Path) -> None:
     rows = sentences(300, 4)
     both = [

@@ -34,7 +34,8 @@ class Decodable(Protocol):
 
     def start(self, memory: Any) -> Any: ...
 
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Logits of what comes next (R V), which are the caller's to write over, and the state after these tokens."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Model:
         for i, member in enumerate(self.members):
             logits, self.states[i] = member.step(tokens, self.states[i])
             logits = logits.float()
-            outputs.append(torch.log_softmax(logits, -1, out=logits))  # in place: the largest tensor of a step
+            outputs.append(torch.log_softmax(logits, -1, out=logits))  # in place: no tensor of a step is larger
         return averaged(outputs)
 
     def reorder(self, rows: Tensor) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models.config import ModelConfig
-from regard.nn.loss import agreeing_loss, smoothed_loss
+from regard.nn.loss import smoothed_loss
 
 Embedding = Literal["source", "target", "output"]
 
@@ -81,21 +81,6 @@ class Paired(nn.Module):
         """Sums of the smoothed loss and of -log p over the wanted tokens (B T) that are real, no padding."""
         states = self(source, lengths, target)  # B T D
         return smoothed_loss(states[real], self.output, self.output_bias, wanted[real], smoothing)
-
-    def agreeing_losses(
-        self,
-        source: Tensor,
-        lengths: Tensor | None,
-        target: Tensor,
-        wanted: Tensor,
-        real: Tensor,
-        smoothing: float,
-        agree: float,
-    ) -> tuple[Tensor, Tensor]:
-        """As `losses`, from two readings through other dropout masks, and how far they are from each other."""
-        twice = None if lengths is None else lengths.repeat(2)
-        states, again = self(source.repeat(2, 1), twice, target.repeat(2, 1)).chunk(2)  # B T D each
-        return agreeing_loss(states[real], again[real], self.output, self.output_bias, wanted[real], smoothing, agree)
 
 
 class Stepwise(Paired):

@@ -60,13 +60,18 @@ class _Chunked(torch.autograd.Function):
                 logits += bias
             picked = logits.gather(1, y)
             p = torch.softmax(logits, 1, out=logits)  # in place
-            nll += _minus_log(h, weight, bias, p, y, picked).sum()
+            chosen = p.gather(1, y)
+            minus_log = -chosen.log()
+            rare = chosen[:, 0] < RARE
+            if rare.any():
+                minus_log[rare] = _normaliser(h[rare], weight, bias, p[rare]) - picked[rare]
+            nll += minus_log.sum()
             if even is not None:
                 mean = torch.mv(h, even)[:, None] + (0 if bias is None else bias.mean())  # of a token's logits
                 loss += smoothing * (picked - mean).sum()
             if d_hidden is None:
                 continue
-            p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
+            p.scatter_(1, y, chosen + (smoothing - 1))
             torch.mm(p, weight, out=d_hidden[start : start + rows])
             if d_weight is not None:
                 summed = 1 if start else 0  # at 0 what stood there is ignored
@@ -92,110 +97,6 @@ class _Chunked(torch.autograd.Function):
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         scale = outputs[0]
         return (*(None if g is None else g * scale for g in ctx.grads), None, None, None)
-
-
-def agreeing_loss_plain(
-    hidden: Tensor, again: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float, agree: float
-) -> tuple[Tensor, Tensor]:
-    """The reference of R-Drop (Liang 2021): the same tokens read twice, through other dropout masks.
-
-    The mean of the two readings' smoothed losses, and how far they are from each other: agree / 4 times KL(p || q) +
-    KL(q || p). (The paper, with alpha for agree, has twice all that.)
-    """
-    readings = [F.linear(h, weight, bias).float() for h in (hidden, again)]
-    p, q = (logits.log_softmax(1) for logits in readings)
-    far = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(q, p, reduction="sum", log_target=True)
-    loss = sum(F.cross_entropy(r, target, label_smoothing=smoothing, reduction="sum") for r in readings) / 2
-    nll = sum(F.nll_loss(r.detach(), target, reduction="sum") for r in (p, q)) / 2
-    return loss + agree / 4 * far, torch.as_tensor(nll)
-
-
-def agreeing_loss(
-    hidden: Tensor, again: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float, agree: float
-) -> tuple[Tensor, Tensor]:
-    """The same as `agreeing_loss_plain`, chunk by chunk, with the gradient made on the way."""
-    if hidden.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-        return agreeing_loss_plain(hidden, again, weight, bias, target, smoothing, agree)
-    loss, nll = _Agreeing.apply(hidden, again, weight, bias, target, smoothing, agree)  # type: ignore[no-untyped-call]
-    return loss, nll
-
-
-class _Agreeing(torch.autograd.Function):
-    """With logits l and m, p = softmax(l), q = softmax(m) and d = l - m, the normalisers cancel in the distance:
-
-    KL(p || q) + KL(q || p) = sum (p - q) d, whose gradient is p (d - sum p d) + p - q for l, and for m the same with p
-    and q, l and m changing places.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        again: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        target: Tensor,
-        smoothing: float,
-        agree: float,
-    ) -> tuple[Tensor, Tensor]:
-        tokens, vocabulary = len(hidden), weight.size(0)
-        d_weight, d_bias = torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)
-        d_hidden = torch.empty_like(hidden), torch.empty_like(again)
-        even, share = weight.mean(0), agree / 4
-        loss, nll = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-        rows = max(1, CHUNK_ELEMENTS // (2 * vocabulary))
-        held = hidden.new_empty(4, min(rows, tokens), vocabulary)
-        for start in range(0, tokens, rows):
-            y = target[start : start + rows, None]
-            p, q, d, gradient = held[:, : len(y)]  # n V each
-            sides = [(h[start : start + rows], made) for h, made in ((hidden, p), (again, q))]
-            picked = []
-            for h, logits in sides:
-                torch.mm(h, weight.t(), out=logits)
-                if bias is not None:
-                    logits += bias
-                picked.append(logits.gather(1, y))
-                mean = torch.mv(h, even)[:, None] + (0 if bias is None else bias.mean())
-                loss += smoothing / 2 * (picked[-1] - mean).sum()
-            torch.sub(p, q, out=d)
-            for (h, logits), logit in zip(sides, picked, strict=True):
-                torch.softmax(logits, 1, out=logits)
-                nll += _minus_log(h, weight, bias, logits, y, logit).sum() / 2
-            far = torch.linalg.vecdot(p, d)[:, None], torch.linalg.vecdot(q, d)[:, None]  # n 1 each
-            loss += share * (far[0] - far[1]).sum()
-            for side, (own, other, sign) in enumerate(((p, q, share), (q, p, -share))):
-                h = sides[side][0]
-                torch.mul(d, sign, out=gradient).add_(0.5 + share - sign * far[side]).mul_(own)
-                gradient.sub_(other, alpha=share)
-                gradient.scatter_add_(1, y, gradient.new_full(y.shape, (smoothing - 1) / 2))
-                torch.mm(gradient, weight, out=d_hidden[side][start : start + rows])
-                d_weight.addmm_(gradient.t(), h)
-                if d_bias is not None:
-                    d_bias += gradient.sum(0)
-        if smoothing:  # the even part, as in `_Chunked`
-            for made in d_hidden:
-                made -= smoothing / 2 * even
-            d_weight -= smoothing / (2 * vocabulary) * (hidden.sum(0) + again.sum(0))
-            if d_bias is not None:
-                d_bias -= smoothing / vocabulary * tokens
-        ctx.grads = (*d_hidden, d_weight, d_bias)
-        loss, nll = (loss + nll).to(hidden.dtype), nll.to(hidden.dtype)
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(None if g is None else g * outputs[0] for g in ctx.grads), None, None, None)
-
-
-def _minus_log(h: Tensor, weight: Tensor, bias: Tensor | None, p: Tensor, y: Tensor, picked: Tensor) -> Tensor:
-    """-log p(y) (n 1), exact where p(y) is too small for float32. picked: the logits of y."""
-    chosen = p.gather(1, y)
-    found = -chosen.log()
-    rare = chosen[:, 0] < RARE
-    if rare.any():
-        found[rare] = _normaliser(h[rare], weight, bias, p[rare]) - picked[rare]
-    return found
 
 
 def _normaliser(hidden: Tensor, weight: Tensor, bias: Tensor | None, p: Tensor) -> Tensor:

@@ -113,14 +113,8 @@ class ClassificationTask:
         return self.reader.collate(rows)
 
     def loss(self, model: Classifier, batch: Batch) -> Loss:
-        config = self.recipe.train
-        readings = [model(batch.tokens, batch.lengths, batch.segments) for _ in range(2 if config.agree else 1)]  # B C
-        losses = [self._loss(logits, batch.targets, config.label_smoothing) for logits in readings]
-        total = torch.stack(losses).mean()
-        if config.agree:  # KL(p || q) + KL(q || p), in which the normalisers cancel
-            logits, again = readings
-            total = total + config.agree / 4 * ((logits.softmax(1) - again.softmax(1)) * (logits - again)).sum()
-        return Loss(total, batch.count)
+        logits = model(batch.tokens, batch.lengths, batch.segments)
+        return Loss(self._loss(logits, batch.targets, self.recipe.train.label_smoothing), batch.count)
 
     def _loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         if self.reader.kind == "number":

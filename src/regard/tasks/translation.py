@@ -145,12 +145,7 @@ class TranslationTask:
         return network
 
     def loss(self, model: Pair, batch: Batch) -> Loss:
-        config = self.recipe.train
-        if not config.agree:
-            return self._loss(model, batch, config.label_smoothing)
-        tensors = batch.source, batch.lengths, batch.target_in, batch.target_out, batch.target_out != PAD
-        total, nll = model.agreeing_losses(*tensors, smoothing=config.label_smoothing, agree=config.agree)
-        return Loss(total, batch.count, {"nll": nll})
+        return self._loss(model, batch, self.recipe.train.label_smoothing)
 
     def _loss(self, model: Pair, batch: Batch, smoothing: float) -> Loss:
         real = batch.target_out != PAD
