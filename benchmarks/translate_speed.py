@@ -23,9 +23,9 @@ from regard.hub import ctranslate2, huggingface
 from regard.tasks.scores import compare, score
 
 ABOUT = (
-    "One trained model (tiny, 4 + 4 layers) in every system; medians over rounds, the systems in turn. The shallow decoder "
-    "is another model (8 + 1 layers, 6,000 tokens for each language in place of 10,000 for both), trained on what the "
-    "first makes of the training sentences."
+    "One trained model (tiny, 4 + 4 layers) in every system; medians over rounds, the systems in turn. The shallow "
+    "decoder is another model (8 + 1 layers, 6,000 tokens for each language in place of 10,000 for both), trained on "
+    "what the first makes of the training sentences."
 )
 LINES = {False: 500, True: 40}  # how many are translated: in bulk, one at a time
 ROUNDS = 5
