@@ -162,3 +162,13 @@ def test_without_scores_the_outputs_are_the_same(beam: int) -> None:
     assert [[h.tokens for h in group] for group in bare] == [[h.tokens for h in group] for group in scored]
     assert all(math.isfinite(group[0].score) for group in scored)
     assert all(math.isnan(group[0].score) for group in bare)
+
+
+def test_pytorch_keeps_its_threads() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        CTranslate2(bundle()).decode([[5, 6]], [0], DecodeOptions())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -55,14 +55,16 @@ class CTranslate2:
         self.limit: int | None = bundle.model.limit or POSITIONS - 1
         self._words = _words(bundle.source)
         self._numbers = {word: i for i, word in enumerate(_words(bundle.target))}
+        threads = torch.get_num_threads()
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             export(bundle, Path(folder) / "model", precision)
             self._translator = library.Translator(
                 str(Path(folder) / "model"),
                 compute_type=precision,
-                inter_threads=workers or torch.get_num_threads(),
+                inter_threads=workers or threads,
                 intra_threads=1,
             )
+        torch.set_num_threads(threads)  # what stands above has made it 1 for PyTorch too
 
     def check(self, options: DecodeOptions) -> None:
         if options.sample:
