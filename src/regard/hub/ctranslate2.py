@@ -29,7 +29,7 @@ from regard.text import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 PRECISIONS = ("float32", "int8")
 POSITIONS = 4096  # rows of the table of sinusoids that is written out
-BATCH = 1024  # tokens given to a worker at a time
+BATCH = 512  # tokens given to a worker at a time: a tenth faster than twice as many
 
 
 def export(bundle: Bundle, out: Path, precision: str = "float32") -> None:
@@ -90,7 +90,7 @@ class CTranslate2:
             "max_decoding_length": longest,  # it knows one limit for all
             "min_decoding_length": min(options.min_length, longest),
             "return_scores": scored,
-            "return_end_token": True,
+            "return_end_token": scored,  # it counts in a score's length
             "beam_size": options.beam,
             "length_penalty": options.length_penalty,
         }
