@@ -166,7 +166,7 @@ def _regard(folder: Path, size: str) -> Trainer:
     settings = {
         "norm": "post", "tokenizer.size": VOCABULARY, "optimizer": "adam", "schedule": "paper", "warmup": 4000,
         "lr": 1.0, "vector_lr": 1.0, "model.dropout": Transformer.sizes[size]["dropout"],
-        "weight_decay": 0, "split": 0, "batch_tokens": BATCH, "log_every": 1, "steps": 100_000, "clip": 0, "parts": 0,
+        "weight_decay": 0, "batch_tokens": BATCH, "log_every": 1, "steps": 100_000, "clip": 0, "parts": 0,
         "validate_every": 100_000, "save_every": 100_000,
     }  # fmt: skip
     command += [*(f"{key}={value}" for key, value in settings.items()), "--out", str(folder)]

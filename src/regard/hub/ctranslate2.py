@@ -29,7 +29,7 @@ from regard.text import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 PRECISIONS = ("float32", "int8")
 POSITIONS = 4096  # rows of the table of sinusoids that is written out
-BATCH = 512  # tokens given to a worker at a time: a tenth faster than twice as many
+BATCH = 512  # tokens given to a worker at a time: with a beam of 5 a tenth faster than twice as many
 
 
 def export(bundle: Bundle, out: Path, precision: str = "float32") -> None:
