@@ -165,7 +165,7 @@ def _regard(folder: Path, size: str) -> Trainer:
     command = [sys.executable, "-m", "regard", "train", "recipes/multi30k-tiny.toml", f"model.size={size}"]
     settings = {
         "norm": "post", "tokenizer.size": VOCABULARY, "optimizer": "adam", "schedule": "paper", "warmup": 4000,
-        "lr": 1.0, "vector_lr": 1.0, "model.dropout": Transformer.sizes[size]["dropout"],
+        "lr": 1.0, "vector_share": 1.0, "model.dropout": Transformer.sizes[size]["dropout"],
         "weight_decay": 0, "batch_tokens": BATCH, "log_every": 1, "steps": 100_000, "clip": 0, "parts": 0,
         "validate_every": 100_000, "save_every": 100_000,
     }  # fmt: skip

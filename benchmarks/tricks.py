@@ -11,14 +11,14 @@ FILLED = 0.93  # of a batch is real target tokens
 ROWS: dict[str, list[str]] = {
     "as published: post-norm, Adam, warm-up and 1/sqrt": [
         "model.norm=post", "optimizer=adam", "schedule=paper", "lr=2.0", "weight_decay=0", "batch_tokens=4096",
-        "clip=0", "vector_lr=2.0", "model.dropout=0.3",
+        "clip=0", "vector_share=1", "model.dropout=0.3",
     ],
-    "the rate falls to zero in a line": ["schedule=linear", "lr=0.005", "vector_lr=0.005"],
+    "the rate falls to zero in a line": ["schedule=linear", "lr=0.005"],
     "norm before the sub-layers": ["model.norm=pre", "clip=1.0"],
-    "Muon for the matrices": ["optimizer=muon", "lr=0.01", "vector_lr=0.01", "matrix_lr=0.02"],
+    "Muon for the matrices": ["optimizer=muon", "lr=0.01", "matrix_lr=0.02"],
     "weight decay": ["weight_decay=0.2"],
     "batches of 2,048 tokens": ["batch_tokens=2048"],
-    "biases and norms at a fifth of the rate": ["vector_lr=0.002"],
+    "biases and norms at a fifth of the rate": ["vector_share=0.2"],
     "dropout 0.15 in place of 0.3": ["model.dropout=0.15"],
 }  # fmt: skip
 # Each of these by itself with all of the above: what does not pay in so short a time.

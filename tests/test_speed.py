@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import small_recipe
-from decode.toys import Rows, Toy, echo, padded
+from decode.toys import Rows, Toy, echo, in_order, padded
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -20,6 +20,7 @@ from regard.config import make_recipe
 from regard.decode import DecodeOptions, beam_search
 from regard.decode.beam import BLOCK, top
 from regard.decode.engine import Torch
+from regard.decode.greedy import greedy
 from regard.models import Transformer
 from regard.models.transformer import Packed
 from regard.nn import loss as loss_module
@@ -232,13 +233,17 @@ class Babble:
         return torch.from_numpy(np.tile(self.logits, (len(tokens), 1))), state
 
 
-@pytest.mark.parametrize(("beam", "most"), [(1, 21), (4, 22)])
-def test_what_a_step_of_the_search_costs_beside_the_model(beam: int, most: int) -> None:
+def greedy_by_tokens(*args: Any) -> Any:
+    return greedy(*args, scored=False)
+
+
+@pytest.mark.parametrize(("search", "beam", "most"), [(beam_search, 4, 22), (greedy, 1, 11), (greedy_by_tokens, 1, 10)])
+def test_what_a_step_of_the_search_costs_beside_the_model(search: Any, beam: int, most: int) -> None:
     """Log-probabilities and a look for NaN, what may not come, the best of each row and of each sentence."""
     counts = []
     for length in (5, 6):
         with Watch() as watch:
-            beam_search([Babble()], *padded([[4, 5, 3], [5, 3]]), DecodeOptions(beam=beam, max_length=length))
+            search([Babble()], *padded([[4, 5, 3], [5, 3]]), DecodeOptions(beam=beam, max_length=length))
         counts.append(watch.count)
     assert (counts[1] - counts[0]).total() <= most, counts[1] - counts[0]
 
@@ -263,7 +268,7 @@ class Counted(Toy):
 def counted(lengths: Sequence[int], **options: Any) -> Counted:
     """Translates sentences of these lengths into themselves."""
     toy, inputs = Counted(), [[9] * n for n in lengths]
-    found = Torch([toy]).decode(inputs, range(len(inputs)), DecodeOptions(**options))
+    found = in_order(Torch([toy]).decode(inputs, range(len(inputs)), DecodeOptions(**options)))
     assert [list(group[0].tokens) for group in found] == inputs
     return toy
 

@@ -93,7 +93,7 @@ class TrainConfig(Section):
         "a factor of it, by default 1",
     )
     matrix_lr: float = Field(0.02, gt=0, description="peak learning rate of the matrices, with optimizer 'muon'")
-    vector_lr: float | None = Field(None, gt=0, description="peak learning rate of biases and norms; by default lr")
+    vector_share: float = Field(1.0, gt=0, description="learning rate of biases and norms, as a share of lr")
     schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = Field(
         "paper", description="how the learning rate goes after warm-up"
     )

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from decode.toys import Toy, echo
+from decode.toys import Toy, echo, in_order
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decode import DecodeOptions, Hypothesis
-from regard.decode.engine import Torch, _batches
+from regard.decode.engine import Torch, batched
 from regard.models import Transformer, TransformerConfig
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=60)
@@ -20,7 +20,7 @@ LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=60)
 @given(lengths=LENGTHS, tokens=st.integers(1, 400), workers=st.integers(1, 6))
 @settings(max_examples=200, deadline=None)
 def test_every_input_once_within_the_budget_beside_its_like(lengths: list[int], tokens: int, workers: int) -> None:
-    batches = _batches(lengths, tokens, workers)
+    batches = batched(lengths, tokens, workers)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     sizes = [lengths[i] for batch in batches for i in batch]
     assert sizes == sorted(sizes, reverse=True)  # the longest first, so that the last batch to end is a short one
@@ -32,19 +32,19 @@ def test_every_input_once_within_the_budget_beside_its_like(lengths: list[int], 
 @given(lengths=LENGTHS, tokens=st.integers(1, 400))
 @settings(max_examples=200, deadline=None)
 def test_batches_are_no_smaller_than_they_must(lengths: list[int], tokens: int) -> None:
-    batches = _batches(lengths, tokens, 1)
+    batches = batched(lengths, tokens, 1)
     assert all((len(batch) + 1) * lengths[batch[0]] > tokens for batch in batches[:-1])
 
 
 @given(lengths=LENGTHS.filter(lambda lengths: len(lengths) >= 2), tokens=st.integers(1, 10_000))
 @settings(max_examples=100, deadline=None)
 def test_two_workers_both_have_work(lengths: list[int], tokens: int) -> None:
-    assert len(_batches(lengths, tokens, 2)) >= 2
+    assert len(batched(lengths, tokens, 2)) >= 2
 
 
 @pytest.mark.parametrize(("lengths", "workers"), [([2] * 8, 5), ([100, 2, 2], 3)])
 def test_many_workers_all_have_work(lengths: list[int], workers: int) -> None:
-    assert len(_batches(lengths, 1024, workers)) >= workers
+    assert len(batched(lengths, 1024, workers)) >= workers
 
 
 # --- one core and two -----------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def model() -> Transformer:
 
 def decoded(**options: Any) -> tuple[int, list[list[Hypothesis]]]:
     engine = Torch([model()])
-    found = engine.decode(inputs(), range(8), DecodeOptions(extra_length=6, **options))
+    found = in_order(engine.decode(inputs(), range(8), DecodeOptions(extra_length=6, **options)))
     engine.workers.close()
     return engine.workers.count, found
 
@@ -105,12 +105,13 @@ def test_two_workers_share_the_batches(two_threads: None) -> None:
         return write(source, prefix)
 
     engine = Torch([Toy(logits)])
-    found = engine.decode(inputs(), range(8), DecodeOptions(beam=1))
+    found = in_order(engine.decode(inputs(), range(8), DecodeOptions(beam=1)))
     engine.workers.close()
     assert [list(group[0].tokens) for group in found] == inputs()  # each at its own place
 
 
 def test_no_inputs_and_an_empty_one() -> None:
     engine = Torch([Toy(echo(20))])
-    assert engine.decode([], [], DecodeOptions()) == []
-    assert [group[0].tokens for group in engine.decode([[], [5]], [0, 1], DecodeOptions(beam=1))] == [(), (5,)]
+    assert not list(engine.decode([], [], DecodeOptions()))
+    found = in_order(engine.decode([[], [5]], [0, 1], DecodeOptions(beam=1)))
+    assert [group[0].tokens for group in found] == [(), (5,)]

@@ -2,12 +2,13 @@
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.decode import Hypothesis
 from regard.text import EOS
 
 Source = tuple[int, ...]
@@ -92,3 +93,8 @@ def padded(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 def ids(found: Any) -> list[list[tuple[int, ...]]]:
     return [[h.tokens for h in group] for group in found]
+
+
+def in_order(found: Iterable[tuple[int, list[Hypothesis]]]) -> list[list[Hypothesis]]:
+    """What an engine decodes, by the inputs' order."""
+    return [group for _, group in sorted(found, key=lambda pair: pair[0])]

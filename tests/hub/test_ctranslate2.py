@@ -8,6 +8,7 @@ from typing import Any
 import ctranslate2
 import pytest
 import torch
+from decode.toys import in_order
 from torch import nn
 
 from regard.api import load
@@ -66,7 +67,8 @@ def both(made: Bundle, **options: Any) -> tuple[list[list[Hypothesis]], list[lis
     chosen = DecodeOptions.model_validate({"max_length": 30, "length_penalty": 0, **options})
     numbers = list(range(len(INPUTS)))
     return tuple(  # type: ignore[return-value]
-        engine.decode(INPUTS, numbers, chosen) for engine in (Torch([made.model]), CTranslate2(made, workers=1))
+        in_order(engine.decode(INPUTS, numbers, chosen))
+        for engine in (Torch([made.model]), CTranslate2(made, workers=1))
     )
 
 
@@ -93,7 +95,7 @@ def test_padding_unknown_and_begin_are_no_output(precision: str) -> None:
     with torch.no_grad():
         made.model.output[[PAD, UNK, BOS], 0] = 5  # the likeliest of all
     options = DecodeOptions(beam=4, min_length=3, max_length=12)
-    found = CTranslate2(made, precision, workers=1).decode(INPUTS, [0, 1, 2], options)
+    found = in_order(CTranslate2(made, precision, workers=1).decode(INPUTS, [0, 1, 2], options))
     assert all({PAD, UNK, BOS}.isdisjoint(group[0].tokens) for group in found)
     assert any(group[0].tokens for group in found)
 
@@ -105,7 +107,7 @@ def test_a_change_of_one_weight_is_seen() -> None:
     with torch.no_grad():
         made.model.decoder[0].cross.k.weight.mul_(-3)
     options, numbers = DecodeOptions(beam=1, max_length=12), [0, 1, 2]
-    ours, theirs = Torch([made.model]).decode(INPUTS, numbers, options), engine.decode(INPUTS, numbers, options)
+    ours, theirs = (in_order(e.decode(INPUTS, numbers, options)) for e in (Torch([made.model]), engine))
     assert any(abs(a[0].log_prob - b[0].log_prob) > 0.01 for a, b in zip(ours, theirs, strict=True))
 
 
@@ -158,7 +160,7 @@ def test_without_scores_the_outputs_are_the_same(beam: int) -> None:
     made = bundle()
     engine, inputs = CTranslate2(made), SOURCE.encode_batch(TEXTS[:4])
     options = made.decode.model_copy(update={"beam": beam})
-    scored, bare = (engine.decode(inputs, range(4), options, scored=asked) for asked in (True, False))
+    scored, bare = (in_order(engine.decode(inputs, range(4), options, scored=asked)) for asked in (True, False))
     assert [[h.tokens for h in group] for group in bare] == [[h.tokens for h in group] for group in scored]
     assert all(math.isfinite(group[0].score) for group in scored)
     assert all(math.isnan(group[0].score) for group in bare)
@@ -168,7 +170,7 @@ def test_pytorch_keeps_its_threads() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        CTranslate2(bundle()).decode([[5, 6]], [0], DecodeOptions())
+        assert in_order(CTranslate2(bundle()).decode([[5, 6]], [0], DecodeOptions()))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

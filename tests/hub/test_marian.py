@@ -10,6 +10,7 @@ import pytest
 import sentencepiece
 import torch
 import transformers
+from decode.toys import in_order
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -237,7 +238,7 @@ def test_the_same_words(folder: Path, tmp_path: Path, beam: int) -> None:
     for text in SENTENCES:
         ids = reference([text], return_tensors="pt")
         options = ours.options(beam=beam, length_penalty=0, max_length=62, no_repeat_ngram=2)
-        found = ours.translator.engine.decode([ours.bundle.source.encode(text)], [0], options)[0][0]
+        [(_, (found, *_))] = ours.translator.engine.decode([ours.bundle.source.encode(text)], [0], options)
         expected = model.generate(
             **ids, num_beams=beam, length_penalty=0.0, early_stopping=beam > 1, max_length=64, bad_words_ids=bad,
             no_repeat_ngram_size=2,
@@ -303,8 +304,8 @@ def test_ctranslate2_writes_the_same(folder: Path) -> None:
     options = model.options(beam=1, max_length=30, no_repeat_ngram=2)
     inputs = [bundle.source.encode(text) for text in SENTENCES]
     numbers = list(range(len(inputs)))
-    ours = model.translator.engine.decode(inputs, numbers, options)
-    found = CTranslate2(bundle, workers=1).decode(inputs, numbers, options)
+    engines = (model.translator.engine, CTranslate2(bundle, workers=1))
+    ours, found = (in_order(engine.decode(inputs, numbers, options)) for engine in engines)
     assert [h[0].tokens for h in found] == [h[0].tokens for h in ours]
 
 

@@ -727,7 +727,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "train": {"batch_tokens": 128, "accumulate": 2, "optimizer": "muon", "lr": 0.5, "matrix_lr": 0.5, "warmup": 3}
     | {"schedule": "linear", "betas": [0.8, 0.9], "eps": 0.1, "weight_decay": 0.5, "label_smoothing": 0.3}
     | {"clip": 9.0, "ema": 0.5, "precision": "bfloat16", "parts": 2, "split": 0.1}
-    | {"batch": 2, "vector_lr": 0.5, "layer_decay": 0.5, "freeze": 1, "class_weights": True, "max_norm": 3.0},
+    | {"batch": 2, "vector_share": 0.5, "layer_decay": 0.5, "freeze": 1, "class_weights": True, "max_norm": 3.0},
     "data": {"max_length": 9, "max_chars": 99, "skip_bad": True, "keys": ["a", "b"], "source": "de", "target": "fr"}
     | {"text": ["a"], "label": "b", "labels": "several"},
     "head": {"pooling": "mean", "drop": 0.5, "next_sentence": True},

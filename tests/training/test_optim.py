@@ -189,8 +189,8 @@ def test_each_part_has_its_own_peak() -> None:
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
-def test_biases_and_norms_can_have_a_rate_of_their_own(kind: Any) -> None:
-    config = TrainConfig(optimizer=kind, lr=0.5, matrix_lr=0.5, vector_lr=0.01, schedule="constant", warmup=0)
+def test_biases_and_norms_can_have_a_share_of_the_rate(kind: Any) -> None:
+    config = TrainConfig(optimizer=kind, lr=0.5, matrix_lr=0.5, vector_share=0.02, schedule="constant", warmup=0)
     optimizer = Optimizer(network(), config, 16)
     optimizer.step(1)
     rates = {p.ndim < 2: g["lr"] for _, part in optimizer.parts for g in part.param_groups for p in g["params"]}

@@ -1,12 +1,13 @@
 """What runs a model for a translator: from token numbers to hypotheses."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.decode.beam import beam_search
+from regard.decode.greedy import greedy
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Hypothesis, least_limit
 from regard.decode.sample import sample
@@ -15,7 +16,7 @@ from regard.workers import Workers
 
 
 class Engine(Protocol):
-    """Decodes inputs (tokens without begin and end) into hypotheses, best first, in the order of the inputs."""
+    """Decodes inputs (tokens without begin and end) into hypotheses, best first."""
 
     limit: int | None  # the most tokens an input can have; None when any number will do
 
@@ -24,8 +25,11 @@ class Engine(Protocol):
 
     def decode(
         self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions, *, scored: bool = True
-    ) -> list[list[Hypothesis]]:
-        """numbers: by which each input's random draws are told apart. scored: else scores may be left out (nan)."""
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Which input it is and what was found, in whatever order, each as soon as it is there.
+
+        numbers: by which each input's random draws are told apart. scored: else scores may be left out (nan).
+        """
 
 
 class Torch:
@@ -42,24 +46,24 @@ class Torch:
 
     def decode(
         self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions, *, scored: bool = True
-    ) -> list[list[Hypothesis]]:
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Inputs of like length are decoded together."""
 
         def work(batch: list[int]) -> list[list[Hypothesis]]:
             source, lengths = pad([[*inputs[i], EOS] for i in batch], self.device)
             if options.sample:
                 return sample(self.models, source, lengths, options, [numbers[i] for i in batch])
+            if options.beam == 1:
+                return greedy(self.models, source, lengths, options, scored=scored)
             return beam_search(self.models, source, lengths, options)
 
-        found: list[list[Hypothesis]] = [[] for _ in inputs]
-        batches = _batches([len(tokens) + 1 for tokens in inputs], options.batch, self.workers.count)
-        for batch, groups in zip(batches, self.workers.map(work, batches), strict=True):
-            for i, group in zip(batch, groups, strict=True):
-                found[i] = group
-        return found
+        batches = batched([len(tokens) + 1 for tokens in inputs], options.batch, self.workers.count)
+        share = self.workers.map if len(batches) > 1 else map  # one sentence has all cores
+        for batch, groups in zip(batches, share(work, batches), strict=True):
+            yield from zip(batch, groups, strict=True)
 
 
-def _batches(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int]]:
+def batched(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int]]:
     """Numbers of inputs of like length, at most so many tokens together, the longest first.
 
     No batch is so large that it would leave a worker idle.

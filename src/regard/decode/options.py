@@ -55,11 +55,15 @@ class DecodeOptions(BaseModel):
 
     def longest(self, source_lengths: Tensor, limit: int | None = None) -> Tensor:
         """The most tokens each sentence's output may have, not counting the end symbol. limit: the model's own."""
-        if self.max_length is not None:
-            wanted = torch.full_like(source_lengths, self.max_length)
-        else:
-            wanted = torch.clamp(source_lengths + self.extra_length, min=self.min_length)
-        return wanted if limit is None else wanted.clamp(max=limit)
+        most = [self.most(length, limit) for length in source_lengths.tolist()]
+        return torch.tensor(most, device=source_lengths.device)
+
+    def most(self, source_length: int, limit: int | None = None) -> int:
+        """`longest` of one sentence."""
+        wanted = self.max_length
+        if wanted is None:
+            wanted = max(source_length + self.extra_length, self.min_length)
+        return wanted if limit is None else min(wanted, limit)
 
     def forbid(
         self,

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from regard.errors import UserError
 
+NOT_NUMBERS = "the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1"
+
 
 class DecodeState(Protocol):
     """Where a model stands in its rows. The rows of one sentence stand together, equally many each."""
@@ -61,7 +63,7 @@ def most_written(members: Iterable[Decodable]) -> int | None:
 def averaged(each: Sequence[Tensor]) -> Tensor:
     """log of the members' mean probability, from each one's log p (R V)."""
     if any(bool(one[:, 0].isnan().any()) for one in each):  # one NaN makes the whole row NaN
-        raise UserError("the model's probabilities are not numbers (NaN); train it with a lower rate or clip = 1")
+        raise UserError(NOT_NUMBERS)
     return each[0] if len(each) == 1 else torch.stack(list(each)).logsumexp(0) - math.log(len(each))
 
 
@@ -73,13 +75,15 @@ class Model:
         self.states = [m.start(m.encode(source, lengths)) for m in members]
         self.most_written = most_written(members)
 
-    def step(self, tokens: Tensor) -> Tensor:
-        """log p(next) of each row (R V) after its tokens (R T)."""
+    def step(self, tokens: Tensor, *, scored: bool = True) -> Tensor:
+        """log p(next) of each row (R V) after its tokens (R T). scored: else any numbers in the same order."""
         outputs = []
         for i, member in enumerate(self.members):
             logits, self.states[i] = member.step(tokens, self.states[i])
             logits = logits.float()
-            outputs.append(torch.log_softmax(logits, -1, out=logits))  # in place: no tensor of a step is larger
+            if scored or len(self.members) > 1:
+                torch.log_softmax(logits, -1, out=logits)  # in place: no tensor of a step is larger
+            outputs.append(logits)
         return averaged(outputs)
 
     def reorder(self, rows: Tensor) -> None:

@@ -77,25 +77,23 @@ class Translator:
 
         scored: else the engine may leave scores out, which are nan then.
         """
-        return [self._join(pieces) for pieces in self._decoded(texts, options or self.options, first, scored)]
-
-    def _decoded(
-        self, texts: Sequence[str], options: DecodeOptions, first: int, scored: bool
-    ) -> list[list[list[Hypothesis]]]:
-        """Of each text, the hypotheses of each of its pieces."""
         inputs: list[list[int]] = []
-        owners: list[int] = []  # which text each input is of
-        numbers: list[int] = []  # by which each input's random draws are told apart
+        places: list[tuple[int, int]] = []  # which text each input is of, and which part of it
+        parts: list[list[list[Hypothesis]]] = [[] for _ in texts]
         there = [i for i, text in enumerate(texts) if text.strip()]
         for i, tokens in zip(there, self.source.encode_batch([texts[i] for i in there]), strict=True):
             pieces = self._pieces(texts[i], tokens, first + i)
             inputs += pieces
-            owners += [i] * len(pieces)
-            numbers += [first + i + PART * part for part in range(len(pieces))]
-        results: list[list[list[Hypothesis]]] = [[] for _ in texts]
-        for i, hypotheses in zip(owners, self.engine.decode(inputs, numbers, options, scored=scored), strict=True):
-            results[i].append(hypotheses)
-        return results
+            places += [(i, part) for part in range(len(pieces))]
+            parts[i] = [[] for _ in pieces]
+        numbers = [first + i + PART * part for i, part in places]
+        found = [[Translation("", 0.0, 1.0)] for _ in texts]
+        for number, hypotheses in self.engine.decode(inputs, numbers, options or self.options, scored=scored):
+            i, part = places[number]
+            parts[i][part] = hypotheses
+            if all(parts[i]):
+                found[i] = self._join(parts[i])  # while the engine goes on with others
+        return found
 
     def _pieces(self, text: str, tokens: list[int], number: int) -> list[list[int]]:
         """A text's tokens; in several pieces, cut at sentence ends, when it is longer than the model is made for."""
@@ -139,8 +137,6 @@ class Translator:
 
     def _join(self, pieces: list[list[Hypothesis]]) -> list[Translation]:
         """The parts of one text put together again: the i-th best with the i-th best."""
-        if not pieces:
-            return [Translation("", 0.0, 1.0)]
         joined = []
         for rank in range(min(len(group) for group in pieces)):
             chosen = [group[rank] for group in pieces]

@@ -36,7 +36,8 @@ class Sentence:
         bundle, most = model.bundle, model.translator.max_source
         self.source = encoded(bundle.source, text, "text", most)
         if target is None:
-            best = model.translator.engine.decode([self.source], [0], model.options(n_best=1, sample=False))[0][0]
+            options = model.options(n_best=1, sample=False)
+            [(_, (best,))] = model.translator.engine.decode([self.source], [0], options)
             self.target, self.output = list(best.tokens), bundle.target.decode(best.tokens)
         else:
             room = most_written(self.networks)

@@ -161,9 +161,9 @@ class _Affine:
         return torch.mm(x, self.weight) if self.bias is None else torch.addmm(self.bias, x, self.weight)
 
     def added(self, to: Tensor, x: Tensor) -> Tensor:
-        """to + x W + b."""
-        total = torch.addmm(to, x, self.weight)
-        return total if self.bias is None else total.add_(self.bias)
+        """to + x W + b, written over `to`."""
+        to.addmm_(x, self.weight)
+        return to if self.bias is None else to.add_(self.bias)
 
 
 def _norm(norm: nn.LayerNorm) -> tuple[tuple[int, ...], Tensor, Tensor, float]:

@@ -104,6 +104,8 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str], going_on: Sequence[bool] | None = None) -> list[list[int]]:
         """The same ids as `encode` for each text, on all cores. going_on: which texts go on from the one before."""
+        if len(texts) == 1 and going_on is None:  # one core is sooner done than another is woken
+            return [self.encode(texts[0])]
         opened = [
             text if goes_on else self._opened(text)
             for text, goes_on in zip(texts, going_on or [False] * len(texts), strict=True)

@@ -52,7 +52,7 @@ class Optimizer:
         for p in rest:
             below = top - depths[self.names[p]] if config.layer_decay < 1 else 0
             vector = p.ndim < 2
-            share = config.layer_decay**below * (config.vector_lr / config.peak if vector and config.vector_lr else 1.0)
+            share = config.layer_decay**below * (config.vector_share if vector else 1.0)
             group = {"params": [], "weight_decay": 0.0 if vector else decay, "share": share}
             groups.setdefault((below, vector), group)["params"].append(p)
         adam = torch.optim.AdamW(
