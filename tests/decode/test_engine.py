@@ -1,5 +1,6 @@
 """Batches of inputs and the engine that runs them: nothing is lost, and the cores change no result."""
 
+import math
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -108,6 +109,30 @@ def test_two_workers_share_the_batches(two_threads: None) -> None:
     found = in_order(engine.decode(inputs(), range(8), DecodeOptions(beam=1)))
     engine.workers.close()
     assert [list(group[0].tokens) for group in found] == inputs()  # each at its own place
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_sentence_stays_in_the_calling_thread_and_several_do_not(count: int, two_threads: None) -> None:
+    seen: set[int] = set()
+    write = echo(20)
+
+    def logits(source: Any, prefix: Any) -> Any:
+        seen.add(threading.get_ident())
+        return write(source, prefix)
+
+    engine = Torch([Toy(logits)])
+    found = in_order(engine.decode(inputs()[:count], range(count), DecodeOptions(beam=1)))
+    engine.workers.close()
+    assert [list(group[0].tokens) for group in found] == inputs()[:count]
+    assert (threading.get_ident() in seen) == (count == 1)  # which has all cores, as the workers have one each
+
+
+def test_scores_that_nobody_asks_for_are_left_out_of_a_greedy_search() -> None:
+    engine, options = Torch([Toy(echo(20))]), DecodeOptions(beam=1)
+    bare, scored = (in_order(engine.decode([[5, 6]], [0], options, scored=asked))[0][0] for asked in (False, True))
+    assert bare.tokens == scored.tokens == (5, 6)
+    assert math.isnan(bare.score)
+    assert math.isfinite(scored.score)
 
 
 def test_no_inputs_and_an_empty_one() -> None:

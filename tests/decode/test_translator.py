@@ -1,5 +1,6 @@
 """From text to text: what users see with empty, long, strange and many lines."""
 
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from regard.decode import DecodeOptions, translator
 from regard.decode.engine import Torch
 from regard.decode.translator import OverlongWarning, Translation, Translator
 from regard.models import Transformer, TransformerConfig
-from regard.text import EOS, Tokenizer
+from regard.text import EOS, PAD, Tokenizer
 
 BYTES = Tokenizer.learn([], "byte")
 GREEDY = DecodeOptions(beam=1)
@@ -49,6 +50,25 @@ def test_nothing_stays_nothing_and_keeps_its_line(empty: str) -> None:
     assert found[1] == [Translation("", 0.0, 1.0)]
     assert copier().translate([]) == []
     assert copier().translate([empty]) == [""]
+
+
+def test_what_no_output_was_found_for_is_empty_and_not_believed_in() -> None:
+    """A model that gives probability to padding alone; a text of several parts all the same."""
+    dead = Translator(Torch([Toy(fixed({PAD: 1.0}, len(BYTES)))]), BYTES, BYTES, GREEDY, 40)
+    with pytest.warns(OverlongWarning):
+        found = dead.n_best(["one", "", "This one is rather long for it. It is cut in two."])
+    nothing = [Translation("", -math.inf, 0.0)]
+    assert found == [nothing, [Translation("", 0.0, 1.0)], nothing]
+
+
+def test_a_part_that_nothing_was_found_for_does_not_take_the_others_along() -> None:
+    write, silent = echo(len(BYTES)), fixed({PAD: 1.0}, len(BYTES))
+    first, second = "The first sentence is here, it is.", "But the second one is not."
+    bad = (*BYTES.encode(second), EOS)
+    half = Toy(lambda source, prefix: (silent if source == bad else write)(source, prefix))
+    with pytest.warns(OverlongWarning, match="2 parts"):
+        (found,) = Translator(Torch([half]), BYTES, BYTES, GREEDY, 40).n_best([f"{first} {second}"])
+    assert found[0].text == first
 
 
 def test_a_long_text_is_cut_at_sentence_ends_with_a_warning() -> None:

@@ -174,3 +174,30 @@ def test_pytorch_keeps_its_threads() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_many_batches_come_back_each_to_its_input_and_few_are_begun_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bundle()
+    engine, inputs = CTranslate2(made, workers=2), SOURCE.encode_batch(TEXTS * 30)
+    options = DecodeOptions(beam=1, max_length=8)
+    expected = {tuple(i): group for i, (_, group) in zip(inputs, sorted(_all(engine, inputs, options)), strict=True)}
+    begun: list[int] = []
+    real = engine._translator
+
+    class Watched:
+        def translate_batch(self, words: list[list[str]], **settings: Any) -> Any:
+            begun.append(len(words))
+            return real.translate_batch(words, **settings)
+
+    monkeypatch.setattr(engine, "_translator", Watched())
+    monkeypatch.setattr("regard.hub.ctranslate2.BATCH", 40)
+    found = engine.decode(inputs, range(len(inputs)), options)
+    first = next(found)
+    assert len(begun) <= 6 < len(inputs) / max(begun)  # more batches are still to come
+    for i, group in [first, *found]:
+        assert group[0].tokens == expected[tuple(inputs[i])][0].tokens
+    assert sum(begun) == len(inputs)
+
+
+def _all(engine: CTranslate2, inputs: list[list[int]], options: DecodeOptions) -> list[tuple[int, list[Hypothesis]]]:
+    return list(engine.decode(inputs, range(len(inputs)), options))

@@ -226,9 +226,9 @@ def test_errors_for_people() -> None:
         Tokenizer.learn(TEXTS, "bep")
     with pytest.raises(UserError, match="no text"):
         Tokenizer.learn([])
-    with pytest.raises(UserError, match="U\\+D800"):
+    with pytest.raises(UserError, match=r"character 3 .*U\+D800"):
         Tokenizer.learn([], "byte").encode("ab\ud800")
-    with pytest.raises(UserError, match="U\\+D800"):
+    with pytest.raises(UserError, match=r"character 3 .*U\+D800"):
         Tokenizer.learn([], "byte").encode_batch(["fine", "ab\ud800"])
 
 

@@ -26,7 +26,7 @@ class Engine(Protocol):
     def decode(
         self, inputs: Sequence[list[int]], numbers: Sequence[int], options: DecodeOptions, *, scored: bool = True
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Which input it is and what was found, in whatever order, each as soon as it is there.
+        """Which input it is and what was found, in whatever order, batch by batch while others still run.
 
         numbers: by which each input's random draws are told apart. scored: else scores may be left out (nan).
         """

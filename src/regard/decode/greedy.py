@@ -32,14 +32,15 @@ def greedy(
         total += scores.gather(1, next_)[:, 0]
         sums, kept = total.tolist(), []
         for i, token in enumerate(next_[:, 0].tolist()):
+            if not sums[i] < math.inf:
+                raise UserError(NOT_NUMBERS)
             if sums[i] == -math.inf:  # nothing may follow
                 continue
             if token != EOS:
                 kept.append(i)
                 continue
-            if math.isnan(sums[i]):
-                raise UserError(NOT_NUMBERS)
-            written, log_prob = tokens[i, 1:].tolist(), sums[i] if scored else math.nan
+            written = tokens[i, 1:].tolist()
+            log_prob = sums[i] if scored else math.nan
             found[places[i]].append(Hypothesis(tuple(written), log_prob, options.normalise(log_prob, len(written) + 1)))
         if not kept:
             return found

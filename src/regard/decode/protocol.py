@@ -1,4 +1,4 @@
-"""The decoding protocol: what a model must offer so that beam search and sampling can drive it."""
+"""The decoding protocol: what a model must offer so that greedy search, beam search and sampling can drive it."""
 
 # Shapes: R rows (hypotheses), N sentences, T length, V vocabulary.
 
@@ -61,8 +61,8 @@ def most_written(members: Iterable[Decodable]) -> int | None:
 
 
 def averaged(each: Sequence[Tensor]) -> Tensor:
-    """log of the members' mean probability, from each one's log p (R V)."""
-    if any(bool(one[:, 0].isnan().any()) for one in each):  # one NaN makes the whole row NaN
+    """log of the members' mean probability, from each one's log p (R V). What one alone says stays as it is."""
+    if any(bool(one[:, 0].isnan().any()) for one in each):  # one NaN makes a whole row of log p NaN
         raise UserError(NOT_NUMBERS)
     return each[0] if len(each) == 1 else torch.stack(list(each)).logsumexp(0) - math.log(len(each))
 

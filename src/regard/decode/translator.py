@@ -79,20 +79,20 @@ class Translator:
         """
         inputs: list[list[int]] = []
         places: list[tuple[int, int]] = []  # which text each input is of, and which part of it
-        parts: list[list[list[Hypothesis]]] = [[] for _ in texts]
+        parts: list[list[list[Hypothesis] | None]] = [[] for _ in texts]  # None: not there yet
         there = [i for i, text in enumerate(texts) if text.strip()]
         for i, tokens in zip(there, self.source.encode_batch([texts[i] for i in there]), strict=True):
             pieces = self._pieces(texts[i], tokens, first + i)
             inputs += pieces
             places += [(i, part) for part in range(len(pieces))]
-            parts[i] = [[] for _ in pieces]
+            parts[i] = [None] * len(pieces)
         numbers = [first + i + PART * part for i, part in places]
         found = [[Translation("", 0.0, 1.0)] for _ in texts]
-        for number, hypotheses in self.engine.decode(inputs, numbers, options or self.options, scored=scored):
-            i, part = places[number]
+        for place, hypotheses in self.engine.decode(inputs, numbers, options or self.options, scored=scored):
+            i, part = places[place]
             parts[i][part] = hypotheses
-            if all(parts[i]):
-                found[i] = self._join(parts[i])  # while the engine goes on with others
+            if None not in parts[i]:  # text is made while the engine goes on with others
+                found[i] = self._join(list(filter(None, parts[i])))
         return found
 
     def _pieces(self, text: str, tokens: list[int], number: int) -> list[list[int]]:
@@ -107,7 +107,7 @@ class Translator:
             f"input {number + 1} has {len(tokens)} tokens, more than the {self.max_source} the model is made for; "
             f"it is translated in {len(pieces)} parts",
             OverlongWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
         return pieces
 
@@ -137,6 +137,8 @@ class Translator:
 
     def _join(self, pieces: list[list[Hypothesis]]) -> list[Translation]:
         """The parts of one text put together again: the i-th best with the i-th best."""
+        if not pieces:  # the model gives no probability to any output
+            return [Translation("", -math.inf, 0.0)]
         joined = []
         for rank in range(min(len(group) for group in pieces)):
             chosen = [group[rank] for group in pieces]

@@ -193,7 +193,7 @@ class Writer:
                     if not spelling.stopped:
                         spelling.add(token)
                 spelling.finish()
-                full = len(hypothesis.tokens) >= int(options.longest(lengths)[0])
+                full = len(hypothesis.tokens) >= options.most(int(lengths))
                 reason = "stop" if spelling.stopped else "length" if full else "end"
                 made.append(Generation(spelling.text, hypothesis.log_prob, len(hypothesis.tokens), reason))
             found.append(made)

@@ -6,8 +6,8 @@ an output may now and then be another one. Greedy outputs are the same.
 
 import math
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,7 +31,9 @@ from regard.text import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 PRECISIONS = ("float32", "int8")
 POSITIONS = 4096  # rows of the table of sinusoids that is written out
-BATCH = 2304  # tokens of the source and of all hypotheses that a worker gets at a time
+BATCH = 2304  # tokens of the source and of all hypotheses in a batch; 1,536 and 3,072 took longer
+LEAST = 256  # tokens of a batch that is made for the sake of a worker who has none
+AHEAD = 3  # batches a worker that are begun before the first is taken: what is begun cannot be called back
 
 
 def export(bundle: Bundle, out: Path, precision: str = "float32") -> None:
@@ -58,15 +60,14 @@ class CTranslate2:
         self._words = _words(bundle.source)
         self._numbers = {word: i for i, word in enumerate(_words(bundle.target))}
         threads = torch.get_num_threads()
-        self.workers = workers or threads
+        self._workers = workers or threads
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             export(bundle, Path(folder) / "model", precision)
             self._translator = library.Translator(
                 str(Path(folder) / "model"),
                 compute_type=precision,
-                inter_threads=self.workers,
+                inter_threads=self._workers,
                 intra_threads=1,
-                max_queued_batches=-1,  # any number
             )
         torch.set_num_threads(threads)  # what stands above has made it 1 for PyTorch too
 
@@ -82,28 +83,33 @@ class CTranslate2:
         A greedy search that need not tell scores makes no softmax.
         """
         self.check(options)
-        if not inputs:
-            return
-        lengths = [len(tokens) + 1 for tokens in inputs]
-        longest = options.most(max(lengths), self.limit)
         settings: dict[str, Any] = {
             "num_hypotheses": options.n_best,
             "no_repeat_ngram_size": options.no_repeat_ngram,
             "max_input_length": 0,
-            "max_decoding_length": longest,  # it knows one limit for all
-            "min_decoding_length": min(options.min_length, longest),
             "return_scores": scored,
             "return_end_token": scored,  # it counts in a score's length
             "beam_size": options.beam,
             "length_penalty": options.length_penalty,
             "asynchronous": True,
         }
-        batches = batched(lengths, BATCH // (1 + options.beam), self.workers)
-        running = []
-        for batch in batches:
+        lengths = [len(tokens) + 1 for tokens in inputs]
+        workers = min(self._workers, max(1, sum(lengths) // LEAST))
+        running: deque[tuple[list[int], list[Any]]] = deque()
+        for batch in batched(lengths, BATCH // (1 + options.beam), workers):
+            if len(running) >= AHEAD * self._workers:
+                yield from self._taken(*running.popleft(), options)
+            longest = options.most(lengths[batch[0]], self.limit)  # one limit for a batch is all it knows
+            settings |= {"max_decoding_length": longest, "min_decoding_length": min(options.min_length, longest)}
             words = [[self._words[token] for token in inputs[i]] for i in batch]
-            running += self._translator.translate_batch(words, **settings)
-        for i, waiting in zip(chain(*batches), running, strict=True):
+            running.append((batch, self._translator.translate_batch(words, **settings)))
+        for batch, results in running:
+            yield from self._taken(batch, results, options)
+
+    def _taken(
+        self, batch: list[int], results: list[Any], options: DecodeOptions
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        for i, waiting in zip(batch, results, strict=True):
             result = waiting.result()
             pairs = zip(result.hypotheses, result.scores or [math.nan] * options.n_best, strict=True)
             yield i, [self._hypothesis(words, score, options) for words, score in pairs]

@@ -94,11 +94,11 @@ class Tokenizer:
         return self.kind != IMPORTED and self._inner.normalizer is not None
 
     def encode(self, text: str) -> list[int]:
-        return self._ids(self._opened(text))
+        return self._ids(text, self._opened(text))
 
-    def _ids(self, text: str) -> list[int]:
+    def _ids(self, text: str, opened: str) -> list[int]:
         try:
-            return self._inner.encode(text, add_special_tokens=False).ids
+            return self._inner.encode(opened, add_special_tokens=False).ids
         except TypeError as error:
             raise _refused([text], error) from None
 
@@ -124,7 +124,7 @@ class Tokenizer:
         ids = self.encode(first.rstrip() if others else first) if first.strip() else []
         for number, part in enumerate(others, 1):
             rest = part if number == len(others) else part.rstrip()
-            ids += [self.specials.mask, *self._ids(rest)]
+            ids += [self.specials.mask, *self._ids(rest, rest)]
         return ids
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -329,7 +329,7 @@ def _refused(texts: Sequence[str], error: TypeError) -> Exception:
             text.encode()
         except UnicodeEncodeError as lone:
             code = ord(text[lone.start])
-            return UserError(f"character {lone.start} of a text is half of a surrogate pair (U+{code:04X}); remove it")
+            return UserError(f"character {lone.start + 1} of a text is half of a surrogate pair (U+{code:04X}); remove it")
     return error
 
 
