@@ -328,8 +328,8 @@ def _refused(texts: Sequence[str], error: TypeError) -> Exception:
         try:
             text.encode()
         except UnicodeEncodeError as lone:
-            code = ord(text[lone.start])
-            return UserError(f"character {lone.start + 1} of a text is half of a surrogate pair (U+{code:04X}); remove it")
+            place, code = lone.start + 1, ord(text[lone.start])
+            return UserError(f"character {place} of a text is half of a surrogate pair (U+{code:04X}); remove it")
     return error
 
 
