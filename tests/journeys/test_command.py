@@ -261,3 +261,15 @@ def test_a_reader_that_leaves_is_no_error(model: Path) -> None:
     done = subprocess.run(command, shell=True, input=text, capture_output=True, timeout=120, check=False)
     assert done.stdout == b"el hombre come el pan\n"
     assert b"Traceback" not in done.stderr
+
+
+def test_spliced_sentences_are_printed_or_written_and_a_refusal_loses_no_file(tmp_path: Path) -> None:
+    (tmp_path / "some.en").write_text("a b c d\nx b c y\n", encoding="utf-8")
+    printed = regard("data", "splice", tmp_path / "some.en", "--count", 2)
+    assert printed.returncode == 0
+    assert sorted(printed.stdout.decode().splitlines()) == ["a b c y", "x b c d"]
+    out = tmp_path / "more.en"
+    assert regard("data", "splice", tmp_path / "some.en", "--count", 2, "-o", out).returncode == 0
+    assert out.read_bytes() == printed.stdout
+    assert_one_line(regard("data", "splice", tmp_path / "some.en", "--count", 3, "-o", out), "2 new sentences")
+    assert out.read_bytes() == printed.stdout

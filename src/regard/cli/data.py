@@ -1,4 +1,4 @@
-"""`regard data`: check a corpus, get a public one, write the embedded one."""
+"""`regard data`: check a corpus, get a public one, write the embedded one, make more sentences like those there are."""
 
 import json
 from pathlib import Path
@@ -61,3 +61,24 @@ def make(
         with (folder / f"{split}.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{s.source}\t{s.target}\n" for s in generate(split, count, seed))
         print(f"{folder / split}.tsv: {count:,} pairs")
+
+
+@app.command()
+def splice(
+    file: Annotated[Path, typer.Argument(help="Sentences of one language, one a line; .gz too.")],
+    count: Annotated[int, typer.Option(min=1, help="How many new sentences.")] = 100_000,
+    seed: Annotated[int, typer.Option(min=0, help="Other seeds give other sentences.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file, not the screen.")] = None,
+) -> None:
+    """Make more sentences of those in a file, for one model to translate and another to learn from."""
+    from regard.data.formats import read_lines
+    from regard.data.splice import spliced
+    from regard.files import write_text
+
+    made = spliced(list(read_lines(file)), count, seed)
+    if output is None:
+        for line in made:
+            print(line)
+    else:
+        write_text(output, "".join(f"{line}\n" for line in made))
+        print(f"{output}: {count:,} sentences")
