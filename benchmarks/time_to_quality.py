@@ -208,8 +208,6 @@ def _ours(name: str, updates: int) -> tuple[Bundle, float]:
         f"train.validate_every={updates}",
         f"train.save_every={max(1, updates // 60)}",
         "model.dropout=0.15",  # a few epochs: nothing is known by heart yet
-        "decode.beam=5",  # as the peer searches
-        "decode.length_penalty=1.0",
     ]
     start = time.perf_counter()
     bundle = train(load_recipe(path, overrides), out, base=path.parent, callbacks=[watch])

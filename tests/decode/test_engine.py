@@ -48,6 +48,14 @@ def test_many_workers_all_have_work(lengths: list[int], workers: int) -> None:
     assert len(batched(lengths, 1024, workers)) >= workers
 
 
+def test_the_last_batches_are_smaller_so_that_all_workers_end_together() -> None:
+    sizes = [10 * len(batch) for batch in batched([10] * 800, 1000, 2)]
+    assert sizes[:4] == [1000] * 4
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-2] < 400
+    assert len(batched([10] * 800, 1000, 1)) == 8
+
+
 # --- one core and two -----------------------------------------------------------------------------------------------
 
 

@@ -66,15 +66,20 @@ class Torch:
 def batched(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int]]:
     """Numbers of inputs of like length, at most so many tokens together, the longest first.
 
-    No batch is so large that it would leave a worker idle.
+    For several workers, no batch is so large that it would leave one idle, and the last ones are smaller, so that all
+    end at about the same time.
     """
-    tokens = min(tokens, max(1, sum(lengths) // workers)) if workers > 1 else tokens
+    left = sum(lengths)
+    tokens = min(tokens, max(1, left // workers)) if workers > 1 else tokens
+    room, least = tokens, tokens if workers == 1 else tokens // 3
     batches: list[list[int]] = []
     for done, i in enumerate(sorted(range(len(lengths)), key=lambda i: -lengths[i])):
-        full = not batches or lengths[batches[-1][0]] * (len(batches[-1]) + 1) > tokens
+        full = not batches or lengths[batches[-1][0]] * (len(batches[-1]) + 1) > room
         if full or len(lengths) - done <= workers - len(batches):
             batches.append([])
+            room = min(tokens, max(least, left // (2 * workers)))
         batches[-1].append(i)
+        left -= lengths[i]
     return batches
 
 
