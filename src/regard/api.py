@@ -24,7 +24,6 @@ from regard.training.progress import Show
 from regard.training.signals import Stopped
 
 TOKENS = 200  # written after a prompt, unless asked otherwise
-KEPT = 64  # decode options that are remembered
 PathLike = str | os.PathLike[str]
 
 
@@ -34,7 +33,6 @@ class Model:
     def __init__(self, bundles: Sequence[Bundle], engine: Engine | None = None) -> None:
         first = bundles[0]
         self.bundle = first
-        self._options: dict[str, DecodeOptions] = {}  # made before: checking takes a hundredth of a short translation
         self.bundles = list(bundles)
         if first.task in WRITING:
             self.translator = self._translator(engine)
@@ -134,15 +132,6 @@ class Model:
 
     def options(self, **changes: Any) -> DecodeOptions:
         """The model's own decode options with some changed."""
-        key = repr(sorted(changes.items()))
-        found = self._options.get(key)
-        if found is None:
-            if len(self._options) >= KEPT:
-                self._options.clear()
-            found = self._options[key] = self._checked(changes)
-        return found
-
-    def _checked(self, changes: dict[str, Any]) -> DecodeOptions:
         given = {name: value for name, value in changes.items() if value is not None}
         if "n_best" in given and not given.get("sample"):
             given.setdefault("beam", max(self.bundle.decode.beam, given["n_best"]))

@@ -11,12 +11,9 @@ from decode.toys import Toy, echo, fixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.api import Model
-from regard.bundle import Bundle
 from regard.decode import DecodeOptions, translator
 from regard.decode.engine import Torch
 from regard.decode.translator import OverlongWarning, Translation, Translator
-from regard.errors import UserError
 from regard.models import Transformer, TransformerConfig
 from regard.text import EOS, PAD, Tokenizer
 
@@ -256,17 +253,3 @@ def test_an_ensemble_goes_as_far_as_its_shortest_member() -> None:
     assert Translator(Torch(models), BYTES, BYTES, GREEDY, 1000).max_source == 11
     assert Translator(Torch(models[2:]), BYTES, BYTES, GREEDY, 1000).max_source == 1000
     assert Translator(Torch(models[:1]), BYTES, BYTES, GREEDY, 20).max_source == 20
-
-
-def test_a_models_options_are_checked_once_and_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model([Bundle(random_model(), BYTES, BYTES, ("en", "es"), 40, DecodeOptions(beam=5))])
-    assert [model.options(beam=n).beam for n in (1, None, 2, 1)] == [1, 5, 2, 1]
-    assert model.options(stop=["a"]).stop == ("a",) != model.options(stop=["b"]).stop
-    for _ in range(2):
-        with pytest.raises(UserError, match="beam"):
-            model.options(beam=0)
-    for seed in range(200):
-        assert model.options(sample=True, seed=seed).seed == seed
-    assert len(model._options) <= 64  # however many are asked for
-    monkeypatch.setattr(model, "_checked", None)
-    assert model.options(sample=True, seed=199).seed == 199
