@@ -28,7 +28,7 @@ def beam_search(
     A sentence is done when `beam` hypotheses have ended. Each has its own limit of length, so that its result does
     not depend on its neighbours; at the limit only the end symbol may follow.
     """
-    model = Model(models, source, None if bool((lengths == source.size(1)).all()) else lengths)
+    model = Model(models, source, lengths)
     width = options.beam
     finished: list[list[Hypothesis]] = [[] for _ in range(source.size(0))]
     places = list(range(source.size(0)))  # which input each open sentence is

@@ -19,7 +19,7 @@ def greedy(
     models: Sequence[Decodable], source: Tensor, lengths: Tensor, options: DecodeOptions, *, scored: bool = True
 ) -> list[list[Hypothesis]]:
     """One output of each sentence. scored: else no softmax is made, and its score and log-probability are nan."""
-    model = Model(models, source, None if bool((lengths == source.size(1)).all()) else lengths)
+    model = Model(models, source, lengths)
     found: list[list[Hypothesis]] = [[] for _ in range(source.size(0))]
     places = list(range(source.size(0)))  # which input each open sentence is
     longest = options.longest(lengths, model.most_written)  # N

@@ -71,6 +71,8 @@ class Model:
     """One model or an ensemble (probabilities averaged) behind one `step`."""
 
     def __init__(self, members: Sequence[Decodable], source: Tensor, lengths: Tensor | None) -> None:
+        if lengths is not None and bool((lengths == source.size(1)).all()):
+            lengths = None  # nothing is padded: no mask is needed
         self.members = members
         self.states = [m.start(m.encode(source, lengths)) for m in members]
         self.most_written = most_written(members)

@@ -53,7 +53,7 @@ class Sampler:
         specials: Specials | None = None,
     ) -> None:
         self.options, self.specials = options, specials or Specials()
-        self.model = Model(models, source, None if bool((lengths == source.size(1)).all()) else lengths)
+        self.model = Model(models, source, lengths)
         device, copies, count = source.device, options.n_best, source.size(0)
         starts = starts or [[self.specials.begin]] * count
         self.every = torch.arange(count, device=device).repeat_interleave(copies)  # which sentence a row is of
