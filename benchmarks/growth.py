@@ -20,7 +20,9 @@ from benchmarks.plots import chart, panels
 from benchmarks.results import ROOT, RUNS, write
 from regard.config import make_recipe
 from regard.data.cache import TokenCache, Tokens
+from regard.files import cache_folder
 from regard.models import Pair, Transformer
+from regard.nn import native
 from regard.tasks.task import Evaluation
 from regard.tasks.translation import TranslationTask
 from regard.text import EOS, Tokenizer
@@ -211,7 +213,7 @@ def _step(length: int, batch_tokens: int, d_model: int, layers: int, vocabulary:
         if event["event"] == "train":
             times.append(time.perf_counter())
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, native.compiled(cache_folder("native")):
         model = Transformer(recipe.network(vocabulary, vocabulary))
         run = Run(Path(folder))
         fit = Fit(task, model, recipe.train, run, seed=1, d_model=d_model, metric="loss", facts={}, callbacks=[note])

@@ -16,6 +16,12 @@ TEMPORARY = ".part-"  # prefix of folders being written; a killed process may le
 _AT_FDCWD, _EXCHANGE = -100, 2
 
 
+def cache_folder(name: str) -> Path:
+    """Where what can be made or fetched again is kept."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "regard" / name
+
+
 def checksum(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
     try:

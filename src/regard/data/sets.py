@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.data.download import Progress, Unpack, anki, download, gzipped, plain
 from regard.errors import UserError
-from regard.files import checksum
+from regard.files import cache_folder, checksum
 
 VARIABLE = "REGARD_DATA"
 SOURCE = "SOURCE.json"  # beside downloaded files: where they came from and what they were
@@ -97,7 +97,7 @@ def get(name: str, *, root: str | Path | None = None, progress: Progress | None 
     given = os.environ.get(VARIABLE)
     if given and (Path(given) / name).is_dir():
         return _local(name, Path(given) / name)
-    folder = (cache_folder() if root is None else Path(root)) / name
+    folder = (cache_folder("data") if root is None else Path(root)) / name
     if folder.is_dir():
         _verify(folder)
     else:
@@ -108,19 +108,14 @@ def get(name: str, *, root: str | Path | None = None, progress: Progress | None 
 def resolve(path: str, *, folder: str | Path | None = None) -> Path:
     """The file that a path in a recipe means: looked for beside the recipe, here, in $REGARD_DATA, among downloads."""
     given = os.environ.get(VARIABLE)
-    places = [Path(folder) if folder is not None else None, Path.cwd(), Path(given) if given else None, cache_folder()]
-    looked = list(dict.fromkeys(place / Path(path).expanduser() for place in places if place is not None))
+    places = (folder, Path.cwd(), given or None, cache_folder("data"))
+    looked = list(dict.fromkeys(Path(place) / Path(path).expanduser() for place in places if place is not None))
     for candidate in looked:
         if candidate.exists():
             return candidate
     name = Path(path).parts[0] if Path(path).parts else ""
     hint = f"get it with: regard data get {name}" if name in KNOWN else f"correct the path, or set {VARIABLE}"
     raise UserError(f"{path} is not found; looked at {', '.join(map(str, looked))}; {hint}")
-
-
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "regard" / "data"
 
 
 def _local(name: str, folder: Path) -> LocalSet:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from regard.nn import native
 from regard.nn.attention import Fixed, Growing, Mask, MultiHead
-from regard.nn.dropout import Dropout
+from regard.nn.dropout import Dropout, draws
 from regard.nn.fused import feed_forward, fuses
 
 
@@ -54,10 +55,19 @@ class Residual(nn.Module):
         self.first = norm == "pre"
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if native.ready(x, self.norm):
+            return self._in_one_pass(x, sublayer)
         if self.first:
             return self.dropout.add(x, sublayer(self.norm(x)))
         out: Tensor = self.norm(self.dropout.add(x, sublayer(x)))
         return out
+
+    def _in_one_pass(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.first:
+            x, normed = native.beside_norm(x, self.norm)
+            return self.dropout.add(x, sublayer(normed))
+        y = sublayer(x)
+        return native.add_norm(x, y, draws(y, self.dropout.p) if self.dropout.active else None, self.norm)
 
 
 class EncoderLayer(nn.Module):

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.nn import native
+
 _thread = threading.local()
 
 
@@ -22,18 +24,22 @@ def drawing(generator: torch.Generator) -> Iterator[None]:
         _thread.generator = before
 
 
-def keep_mask(like: Tensor, p: float) -> Tensor:
-    """Zeros and 1/keep; keep is 1 - p rounded to k/256, k from 1 to 255, and the scale is exact.
+def draws(like: Tensor, p: float) -> tuple[Tensor, int]:
+    """A random byte for each element, and k from 1 to 255: those below it are kept, k/256 being 1 - p rounded.
 
     A 64-bit draw over its full range gives eight independent bytes (random_() alone would leave out the sign bit,
     and every eighth byte would never reach 128).
     """
-    keep = min(max(round((1.0 - p) * 256), 1), 255)
     count = like.numel()
     words = torch.empty((count + 7) // 8, dtype=torch.int64, device=like.device)
     words.random_(-(2**63), None, generator=getattr(_thread, "generator", None))
-    kept = words.view(torch.uint8)[:count] < keep
-    return kept.to(like.dtype).mul_(256 / keep).view(like.shape)
+    return words.view(torch.uint8)[:count], min(max(round((1.0 - p) * 256), 1), 255)
+
+
+def keep_mask(like: Tensor, p: float) -> Tensor:
+    """Zeros and 256/k, so that the scale is exact."""
+    drawn, keep = draws(like, p)
+    return (drawn < keep).to(like.dtype).mul_(256 / keep).view(like.shape)
 
 
 class Dropout(nn.Module):
@@ -48,12 +54,16 @@ class Dropout(nn.Module):
         return self.training and self.p > 0
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * keep_mask(x, self.p) if self.active else x
+        if not self.active:
+            return x
+        return native.add_dropped(None, x, *draws(x, self.p)) if native.ready(x) else x * keep_mask(x, self.p)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y), in one pass."""
         if not self.active:
             return x + y
+        if native.ready(y):
+            return native.add_dropped(x, y, *draws(y, self.p))
         total: Tensor = _AddMasked.apply(x, y, keep_mask(y, self.p))  # type: ignore[no-untyped-call]
         return total
 

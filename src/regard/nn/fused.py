@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.nn import native
+
 
 def fuses(x: Tensor, *layers: nn.Module) -> bool:
     """Where the fused steps are worth it, training on a CPU in one precision; and stand for plain layers alone."""
@@ -64,7 +66,10 @@ class _FeedForward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-        h = torch.addmm(b1, x, w1.t()).relu_()  # N F
+        if native.usable(b1):
+            h = native.relu_(torch.mm(x, w1.t()), b1)  # N F
+        else:
+            h = torch.addmm(b1, x, w1.t()).relu_()
         ctx.save_for_backward(x, h, w1, w2)
         return torch.addmm(b2, h, w2.t())  # N E
 
@@ -73,11 +78,15 @@ class _FeedForward(torch.autograd.Function):
         x, h, w1, w2 = ctx.saved_tensors
         (g,), needs = grads, ctx.needs_input_grad
         d_h = torch.mm(g, w2)  # N F
-        torch.ops.aten.threshold_backward.grad_input(d_h, h, 0, grad_input=d_h)  # zero where the activation was
+        if native.usable(d_h):
+            d_b1 = native.relu_backward_(d_h, h)
+        else:
+            torch.ops.aten.threshold_backward.grad_input(d_h, h, 0, grad_input=d_h)  # zero where the activation was
+            d_b1 = d_h.sum(0)
         return (
             torch.mm(d_h, w1) if needs[0] else None,
             d_h.t() @ x if needs[1] else None,
-            d_h.sum(0) if needs[2] else None,
+            d_b1 if needs[2] else None,
             g.t() @ h if needs[3] else None,
             g.sum(0) if needs[4] else None,
         )

@@ -11,7 +11,8 @@ from torch import Tensor
 from regard.bundle import Bundle, load_bundle
 from regard.config import GENTLE, WRITING, Recipe, load_recipe, make_recipe
 from regard.errors import UserError
-from regard.files import sweep, write_text
+from regard.files import cache_folder, sweep, write_text
+from regard.nn import native
 from regard.tasks.task import Asked, Pairs, Task
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
@@ -53,13 +54,14 @@ def train(
         torch.set_num_threads(recipe.train.threads)
     run = Run(out, recipe.train.keep)
     stop = Stop()
-    with stop.listening(), run.locked(), no_denormals():
+    with stop.listening(), run.locked(), no_denormals(), native.compiled(cache_folder("native")) as lacking:
         sweep(run.folder)
         if run.begun and not resume:
             raise UserError(f"{out} holds a run already; go on with --resume, or choose another folder with --out")
         if run.begun and start_from is not None and run.checkpoints.steps():
             raise UserError(f"{out} goes on from its own weights; leave out --from")
         session = _Session(recipe, run, stop, callbacks, pairs, dev, base, start_from)
+        session.warn_of_plain_steps(lacking)
         return session.resumed(step, force) if resume and run.begun else session.begun()
 
 
@@ -278,6 +280,11 @@ class _Session:
             text = f"resumed in another environment ({changed}): results may differ in the last bits"
             self._tell({"event": "warning", "text": text})
 
+    def warn_of_plain_steps(self, lacking: str) -> None:
+        if lacking and choose_device(self.recipe.train)[0].type == "cpu":
+            text = f"training is slower than it could be, for want of compiled steps: {lacking}"
+            self._tell({"event": "warning", "text": text})
+
     def _warn_of_schedule(self) -> None:
         old, new = self.saved.train, self.recipe.train
         if old.steps != new.steps and new.schedule in ("linear", "cosine"):
@@ -351,4 +358,5 @@ def environment(parts: int) -> dict[str, Any]:
         "torch": torch.__version__,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "threads of a part": max(1, torch.get_num_threads() // parts),
+        "compiled steps": native.used(),
     }

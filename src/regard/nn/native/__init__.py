@@ -1,0 +1,224 @@
+"""Steps of an update that are not matrix products, compiled: attention over few keys, dropout, sums and norms.
+
+Matrix products are at their best already; what stands between them took a sixth of the time of a large model and two
+fifths of a small one's, most of it waiting for memory. They are compiled when training begins; where that cannot
+be, and wherever `ready` says no, the plain twin in the module that calls does the same.
+"""
+
+# Shapes: B batch, H heads, T queries, S keys, K head width, D width.
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.native.build import CannotBuild, library
+
+WIDTH = 16  # every width is a multiple of it
+MOST_KEYS = 128  # beyond that PyTorch's attention, which walks in blocks, is as fast
+
+_pointer, _count = ctypes.c_void_p, ctypes.c_int64
+
+
+class _Sizes(ctypes.Structure):
+    _fields_ = [(name, _count) for name in ("batch", "heads", "queries", "keys", "width", "causal")]
+
+
+_ARGUMENTS: dict[str, list[Any]] = {
+    "attend": [_pointer] * 7 + [_Sizes],
+    "attend_backward": [_pointer] * 10 + [_Sizes],
+    "add_dropped": [_pointer] * 4 + [_count] * 2,
+    "add_norm": [_pointer] * 6 + [_count, _pointer, _pointer, ctypes.c_float, _count, _count],
+    "add_norm_backward": [_pointer] * 9 + [_count, _pointer, _count, _count],
+    "relu": [_pointer] * 2 + [_count] * 2,
+    "relu_backward": [_pointer] * 3 + [_count] * 2,
+}
+_steps: ctypes.CDLL  # once they are built
+_lanes = 0  # floats in a vector
+_users = 0  # while there are any, the steps stand for their twins
+_lock = threading.Lock()
+
+
+@contextmanager
+def compiled(folder: Path) -> Iterator[str]:
+    """Inside, the steps are used; training asks for it, an import never. Yields why they are not there, or nothing.
+
+    folder: where they are kept when they were built.
+    """
+    global _steps, _lanes, _users
+    try:
+        steps = library(folder)
+    except CannotBuild as reason:
+        yield str(reason)
+        return
+    for name, arguments in _ARGUMENTS.items():
+        function = getattr(steps, name)
+        function.argtypes, function.restype = arguments, None
+    with _lock:
+        _steps, _lanes, _users = steps, int(steps.lanes()), _users + 1
+    try:
+        yield ""
+    finally:
+        with _lock:
+            _users -= 1
+
+
+def used() -> bool:
+    return _users > 0
+
+
+def usable(x: Tensor) -> bool:
+    """Whether the steps are there, and for such a tensor."""
+    return used() and x.device.type == "cpu" and x.dtype == torch.float32 and x.size(-1) % WIDTH == 0
+
+
+def ready(x: Tensor, *modules: nn.Module) -> bool:
+    """Where the steps stand for their twins: while training, in float32, and nobody listens to these modules."""
+    return (
+        usable(x)
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not any(module._forward_hooks or module._forward_pre_hooks for module in modules)
+    )
+
+
+def attends(q: Tensor, k: Tensor) -> bool:
+    return ready(q) and k.size(-2) <= MOST_KEYS
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
+    """softmax(Q K^T / sqrt(d_k)) V over the first `lengths` keys, and the past alone if causal (B H T K).
+
+    Laid out so that joining the heads copies nothing.
+    """
+    rows = (x.transpose(1, 2).contiguous() for x in (q, k, v))  # B T H K
+    out: Tensor = _Attend.apply(*rows, lengths, causal)  # type: ignore[no-untyped-call]
+    return out.transpose(1, 2)
+
+
+def add_dropped(x: Tensor | None, y: Tensor, draws: Tensor, keep: int) -> Tensor:
+    """x + y * mask, or y * mask; the mask is 256 / keep where a byte of `draws` is below keep, else 0."""
+    out: Tensor = _AddDropped.apply(x, y, draws, keep)  # type: ignore[no-untyped-call]
+    return out
+
+
+def add_norm(x: Tensor, y: Tensor, dropped: tuple[Tensor, int] | None, norm: nn.LayerNorm) -> Tensor:
+    """norm(x + y), or norm(x + y * mask)."""
+    out: Tensor = _AddNorm.apply(x, y, *(dropped or (None, 256)), norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
+    return out
+
+
+def beside_norm(x: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+    """x and norm(x); the gradients that reach x past the norm and through it are summed on the way."""
+    same, normed = _BesideNorm.apply(x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
+    return same, normed
+
+
+def relu_(h: Tensor, bias: Tensor) -> Tensor:
+    """max(0, h + bias), in place."""
+    _call("relu", h, bias, *h.shape)
+    return h
+
+
+def relu_backward_(d: Tensor, h: Tensor) -> Tensor:
+    """d is zeroed where h is; gives back its sum over tokens."""
+    d_bias = d.new_empty(d.size(1))
+    _call("relu_backward", d, h, d_bias, *d.shape)
+    return d_bias
+
+
+def _call(name: str, *arguments: Any) -> None:
+    getattr(_steps, name)(*(a.data_ptr() if isinstance(a, Tensor) else a for a in arguments))
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
+        batch, queries, heads, width = q.shape
+        keys = k.size(1)
+        ctx.sizes, end = _Sizes(batch, heads, queries, keys, width, causal), -(-keys // _lanes) * _lanes
+        lengths = None if lengths is None else lengths.to(torch.int64).contiguous()
+        out, weights = torch.empty_like(q), q.new_empty(batch, heads, queries, end)
+        _call("attend", q, k, v, lengths, out, weights, q.new_empty(width, end), ctx.sizes)
+        ctx.save_for_backward(q, k, v, weights, lengths)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, weights, lengths = ctx.saved_tensors
+        found = tuple(torch.empty_like(x) for x in (q, k, v))
+        room = q.new_empty(q.size(3) + q.size(1), weights.size(3))
+        _call("attend_backward", grads[0].contiguous(), q, k, v, weights, lengths, *found, room, ctx.sizes)
+        return *found, None, None
+
+
+class _AddDropped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor | None, y: Tensor, draws: Tensor, keep: int) -> Tensor:
+        ctx.save_for_backward(draws)
+        ctx.keep = keep
+        y = y.contiguous()
+        out = torch.empty_like(y)
+        _call("add_dropped", out, None if x is None else x.contiguous(), y, draws, keep, y.numel())
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        g, (draws,) = grads[0].contiguous(), ctx.saved_tensors
+        d_y = torch.empty_like(g)
+        _call("add_dropped", d_y, None, g, draws, ctx.keep, g.numel())
+        return grads[0] if ctx.needs_input_grad[0] else None, d_y, None, None
+
+
+class _AddNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, y: Tensor, draws: Tensor | None, keep: int, gain: Tensor, bias: Tensor, eps: float
+    ) -> Tensor:
+        x, y = x.contiguous(), y.contiguous()
+        z, out, stats = torch.empty_like(x), torch.empty_like(x), x.new_empty((*x.shape[:-1], 2))
+        _call("add_norm", out, z, stats, x, y, draws, keep, gain, bias, eps, stats.numel() // 2, x.size(-1))
+        ctx.save_for_backward(z, stats, draws, gain)
+        ctx.keep = keep
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        z, stats, draws, gain = ctx.saved_tensors
+        d_z, d_y, d_gain, d_bias = (
+            torch.empty_like(z),
+            torch.empty_like(z),
+            torch.empty_like(gain),
+            torch.empty_like(gain),
+        )
+        _call(
+            "add_norm_backward", d_z, d_y, d_gain, d_bias, grads[0].contiguous(), None, z, stats, draws, ctx.keep, gain,
+            stats.numel() // 2, z.size(-1),
+        )  # fmt: skip
+        return d_z, d_y, None, None, d_gain, d_bias, None
+
+
+class _BesideNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        row = x.contiguous()
+        out, stats = torch.empty_like(row), row.new_empty((*row.shape[:-1], 2))
+        _call("add_norm", out, None, stats, row, None, None, 256, gain, bias, eps, stats.numel() // 2, row.size(-1))
+        ctx.save_for_backward(row, stats, gain)
+        return x.view_as(x), out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        z, stats, gain = ctx.saved_tensors
+        past, through = (g.contiguous() for g in grads)
+        d_z, d_gain, d_bias = torch.empty_like(z), torch.empty_like(gain), torch.empty_like(gain)
+        _call(
+            "add_norm_backward", d_z, None, d_gain, d_bias, through, past, z, stats, None, 256, gain,
+            stats.numel() // 2, z.size(-1),
+        )  # fmt: skip
+        return d_z, d_gain, d_bias, None

@@ -1,0 +1,307 @@
+"""The compiled steps against their plain twins, in double precision; and training where they cannot be had."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import small_recipe
+from torch import Tensor, nn
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.config import make_recipe
+from regard.files import cache_folder
+from regard.models import Transformer
+from regard.nn import native
+from regard.nn.attention import Full, Mask, attend
+from regard.nn.blocks import FeedForward, Residual
+from regard.nn.dropout import Dropout, drawing
+from regard.nn.native import build
+from regard.training.session import train
+
+NEAR = {"rtol": 1e-4, "atol": 2e-6}  # single precision against double
+
+
+@pytest.fixture
+def steps() -> Iterator[None]:
+    with native.compiled(cache_folder("native")) as lacking:
+        if lacking == "there is no C compiler":
+            pytest.skip(lacking)
+        assert not lacking
+        yield
+
+
+def leaf(*shape: int) -> Tensor:
+    return torch.randn(*shape).requires_grad_()
+
+
+def with_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> list[Tensor]:
+    """What it gives, and the gradients of a sum of it with random weights."""
+    out = function(*inputs)
+    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(5)).to(out)
+    return [out, *torch.autograd.grad((out * weights).sum(), inputs)]
+
+
+def same(found: list[Tensor], exact: list[Tensor]) -> None:
+    assert_close([x.double() for x in found], exact, **NEAR)
+
+
+def doubled(*inputs: Tensor) -> list[Tensor]:
+    return [x.detach().double().requires_grad_() for x in inputs]
+
+
+class Names(TorchDispatchMode):
+    """The operations that PyTorch was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+# --- attention ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [16, 32, 48, 64, 80])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (3, 3), (8, 16), (17, 15), (33, 33), (5, 128)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_the_papers_equation(steps: None, width: int, queries: int, keys: int, causal: bool) -> None:
+    if causal and queries > keys:
+        pytest.skip("the queries are the last of the keys")
+    torch.manual_seed(keys)
+    lengths = torch.tensor([keys, max(1, keys // 2), 1])
+    mask = Mask(causal=causal, lengths=None if causal else lengths)
+    q, k, v = leaf(3, 2, queries, width), leaf(3, 2, keys, width), leaf(3, 2, keys, width)
+    with Names() as names:
+        found = with_gradients(lambda q, k, v: Full()(q, k, v, mask), q, k, v)
+    assert not [name for name in names.seen if "attention" in name or "softmax" in name]
+    same(found, with_gradients(lambda q, k, v: attend(q, k, v, mask)[0], *doubled(q, k, v)))
+
+
+def test_causal_rows_can_be_padded_too(steps: None) -> None:
+    torch.manual_seed(0)
+    mask = Mask(causal=True, lengths=torch.tensor([9, 4]))
+    q, k, v = (leaf(2, 1, 9, 32) for _ in range(3))
+    found = with_gradients(lambda q, k, v: Full()(q, k, v, mask), q, k, v)
+    same(found, with_gradients(lambda q, k, v: attend(q, k, v, mask)[0], *doubled(q, k, v)))
+
+
+def test_scores_of_any_size_have_a_softmax(steps: None) -> None:
+    """The largest score is taken away first; the smallest weights are zero, not noise."""
+    torch.manual_seed(0)
+    q, k, v = 40 * torch.randn(1, 1, 6, 16), 40 * torch.randn(1, 1, 20, 16), torch.randn(1, 1, 20, 16)
+    found = with_gradients(lambda q, k, v: Full()(q, k, v, Mask()), *(x.requires_grad_() for x in (q, k, v)))
+    exact = with_gradients(lambda q, k, v: attend(q, k, v, Mask())[0], *doubled(q, k, v))
+    assert all(x.isfinite().all() for x in found)
+    assert_close(found[0].double(), exact[0], rtol=1e-3, atol=1e-4)  # exp(a - b) of scores around 1,000 has 4 digits
+
+
+def test_what_stands_in_padding_does_not_matter(steps: None) -> None:
+    torch.manual_seed(0)
+    mask = Mask(lengths=torch.tensor([5]))
+    q, k, v = (leaf(1, 2, 11, 16) for _ in range(3))
+    before = with_gradients(lambda q, k, v: Full()(q, k, v, mask), q, k, v)
+    with torch.no_grad():
+        k[:, :, 5:], v[:, :, 5:] = 1e30, -1e30
+    after = with_gradients(lambda q, k, v: Full()(q, k, v, mask), q, k, v)
+    assert_close(before, after, rtol=0, atol=0)
+    assert not before[2][:, :, 5:].any()
+    assert not before[3][:, :, 5:].any()
+
+
+@pytest.mark.parametrize(
+    ("width", "keys", "dtype", "dropout"),
+    [
+        (12, 5, torch.float32, 0.0),
+        (16, 129, torch.float32, 0.0),
+        (16, 5, torch.float64, 0.0),
+        (16, 5, torch.float32, 0.5),
+    ],
+)
+def test_other_attention_is_left_to_pytorch(
+    steps: None, width: int, keys: int, dtype: torch.dtype, dropout: float
+) -> None:
+    q, k = torch.randn(1, 1, 3, width, dtype=dtype), torch.randn(1, 1, keys, width, dtype=dtype)
+    with Names() as names:
+        Full(dropout).train()(q, k, k, Mask())
+    assert any("attention" in name or "softmax" in name for name in names.seen)
+
+
+# --- dropout, norms, activation -------------------------------------------------------------------------------------
+
+
+def drawn(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def seeded(*inputs: Tensor) -> Tensor:
+        with drawing(torch.Generator().manual_seed(7)):
+            return function(*inputs)
+
+    return seeded
+
+
+@pytest.mark.parametrize("count", [16, 48])
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.999])
+def test_dropout_is_the_plain_one_with_the_same_draws(steps: None, p: float, rows: int, count: int) -> None:
+    dropout, x, y = Dropout(p).train(), leaf(rows, count), leaf(rows, count)
+    same(with_gradients(drawn(dropout), y), with_gradients(drawn(dropout), *doubled(y)))
+    same(with_gradients(drawn(dropout.add), x, y), with_gradients(drawn(dropout.add), *doubled(x, y)))
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+@pytest.mark.parametrize("width", [16, 144])
+def test_a_residual_step_is_the_plain_one(steps: None, norm: str, p: float, width: int) -> None:
+    torch.manual_seed(3)
+    residual = Residual(width, p, norm).train()
+    nn.init.normal_(residual.norm.weight)
+    nn.init.normal_(residual.norm.bias)
+    x, mixing = leaf(2, 5, width), torch.randn(width, width) / width**0.5
+
+    def step(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+        parameters = {"norm.weight": gain, "norm.bias": bias}
+        sublayer = lambda y: y @ mixing.to(y)  # noqa: E731
+        return drawn(lambda x: torch.func.functional_call(residual, parameters, (x, sublayer)))(x)
+
+    inputs = (x, residual.norm.weight, residual.norm.bias)
+    with Names() as names:
+        found = with_gradients(step, *inputs)
+    assert not names.seen & {"native_layer_norm", "native_layer_norm_backward", "addcmul"}
+    same(found, with_gradients(step, *doubled(*inputs)))
+
+
+def test_who_listens_to_a_norm_hears_it(steps: None) -> None:
+    residual, heard = Residual(16, 0.0, "pre").train(), []
+    residual.norm.register_forward_hook(lambda *call: heard.append(call[2]))
+    residual(torch.randn(2, 16), lambda y: y)
+    assert len(heard) == 1
+
+
+def test_the_feed_forward_layer_is_the_plain_one(steps: None) -> None:
+    torch.manual_seed(1)
+    layer, plain = FeedForward(16, 48, "relu", 0.0), FeedForward(16, 48, "relu", 0.0).double()
+    nn.init.normal_(layer.inner.bias)
+    plain.load_state_dict(layer.state_dict())
+    x = leaf(3, 7, 16)
+    with Names() as names:
+        found = with_gradients(lambda x, *_: layer(x), x, *layer.parameters())
+    assert not names.seen & {"relu_", "threshold_backward"}
+    same(found, with_gradients(lambda x, *_: plain(x), *doubled(x), *plain.parameters()))
+
+
+# --- whole models ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_model_has_the_gradient_that_it_has_without(norm: str) -> None:
+    torch.manual_seed(0)
+    shape = {"d_model": 64, "d_ff": 96, "heads": 4, "dropout": 0.3, "norm": norm}
+    shape |= {"encoder_layers": 2, "decoder_layers": 2, "attention_bias": True}
+    model = Transformer(make_recipe({"model": shape}).network(50, 50)).train()
+    tokens = {name: torch.randint(4, 50, (6, 11)) for name in ("source", "target", "wanted")}
+    real = torch.ones(6, 11, dtype=torch.bool)
+
+    def gradient() -> tuple[Tensor, ...]:
+        with drawing(torch.Generator().manual_seed(1)):
+            total, _ = model.losses(lengths=torch.tensor([11, 10, 7, 3, 11, 1]), real=real, smoothing=0.1, **tokens)
+        return total, *torch.autograd.grad(total, list(model.parameters()))
+
+    plain = gradient()
+    with native.compiled(cache_folder("native")) as lacking:
+        if lacking:
+            pytest.skip(lacking)
+        found = gradient()
+    assert_close(found, plain, rtol=1e-4, atol=1e-4)
+    assert any((x != y).any() for x, y in zip(found, plain, strict=True))  # they were not the same steps
+
+
+def test_threads_do_not_disturb_each_other(steps: None) -> None:
+    q = torch.randn(8, 4, 30, 32)
+    alone = native.attend(q, q, q, None, causal=True)
+    found: list[Tensor] = []
+
+    def work() -> None:
+        found.extend(native.attend(q, q, q, None, causal=True) for _ in range(20))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 80
+    assert all(torch.equal(x, alone) for x in found)
+
+
+# --- building -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Nothing was built yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    build.library.cache_clear()
+    yield tmp_path / "regard" / "native"
+    build.library.cache_clear()
+
+
+def compiler(folder: Path, script: str) -> str:
+    path = folder / "cc"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_without_a_compiler_training_says_so_and_goes_on(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pairs: list[tuple[str, str]]
+) -> None:
+    monkeypatch.setattr(build, "COMPILERS", ())
+    told: list[str] = []
+    recipe = make_recipe(small_recipe(steps=2))
+    train(recipe, tmp_path / "run", pairs=pairs, callbacks=[lambda e: told.append(e.get("text", ""))])
+    assert "training is slower than it could be, for want of compiled steps: there is no C compiler" in told
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo 'steps.c:1: error: no such thing' >&2; exit 1", "the C compiler says: steps.c:1: error: no such thing"),
+        ('for last; do :; done; [ "$1" = --version ] && exit 0; exit 7', "the C compiler says: exit code 7"),
+        (
+            '[ "$1" = --version ] && exit; while [ "$1" != -o ]; do shift; done; echo no library > "$2"',
+            "they cannot be loaded: ",
+        ),
+    ],
+)
+def test_a_compiler_that_fails_is_no_reason_to_stop(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, reason: str
+) -> None:
+    monkeypatch.setattr(build, "COMPILERS", (compiler(tmp_path, script),))
+    with native.compiled(cache_folder("native")) as lacking:
+        assert lacking.startswith(reason)
+        assert not native.used()
+
+
+def test_steps_are_built_once(fresh: Path, steps: None) -> None:
+    (made,) = fresh.iterdir()
+    stamp = made.stat().st_mtime_ns
+    build.library.cache_clear()
+    build.library(cache_folder("native"))
+    assert [path.stat().st_mtime_ns for path in fresh.iterdir()] == [stamp]
+
+
+def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(fresh: Path, tmp_path: Path) -> None:
+    (tmp_path / "regard").write_text("a file in the way", encoding="utf-8")
+    with native.compiled(cache_folder("native")) as lacking:
+        assert lacking in ("", "there is no C compiler")
+
+
+def test_outside_of_training_nothing_is_compiled(steps: None) -> None:
+    assert native.used()
+    with native.compiled(cache_folder("native")):
+        pass
+    assert native.used()  # whoever leaves last ends it
