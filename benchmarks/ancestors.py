@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.plots import chart
-from benchmarks.results import ROOT, RUNS, write
+from benchmarks.results import RESULTS, ROOT, RUNS, machine, write
 from benchmarks.runs import data_files, trained
 from regard.api import Model
 from regard.bundle import Bundle
@@ -44,10 +44,18 @@ SYSTEMS: dict[str, tuple[str, list[str]]] = {
 
 
 def run(minutes: float = MINUTES, only: list[str] | None = None) -> dict[str, Any]:
+    """only: these systems; what was measured of the others before, wherever that was, stays."""
     get("multi30k")
-    rows: list[dict[str, Any]] = []
-    by_length: dict[str, dict[str, float]] = {}
-    figures: dict[str, Any] = {
+    before = json.loads((RESULTS / "ancestors.json").read_text(encoding="utf-8")) if only else {}
+    here = machine()
+    rows: list[dict[str, Any]] = [
+        row for row in before.get("tables", {}).get("Systems", []) if only and row["system"] not in only
+    ]
+    by_length: dict[str, dict[str, float]] = {row["system"]: before["by_length"][row["system"]] for row in rows}
+    figures: dict[str, Any] = {f"bleu.{row['system']}": row["BLEU"] for row in rows} | {
+        f"parameters.{row['system']}": row["parameters"] for row in rows
+    }
+    figures |= {
         "about": "Multi30k en-de, test_2016_flickr, lower-cased and tokenised, beam 5; each system planned for "
         f"{minutes:g} minutes; the table has the seconds it took.",
         "minutes": minutes,
@@ -65,7 +73,7 @@ def run(minutes: float = MINUTES, only: list[str] | None = None) -> dict[str, An
             {
                 "system": name, "BLEU": figures[f"bleu.{name}"], "parameters": bundle.parameters, "updates": steps,
                 "target tokens": bundle.training["target_tokens"], "seconds": round(bundle.training["seconds"]),
-                "whole session": round(seconds),
+                "whole session": round(seconds), "on": f"{here['cpu']}, {here['gflops']} GFLOP/s",
             }
         )  # fmt: skip
         print(rows[-1], flush=True)

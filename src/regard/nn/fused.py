@@ -66,10 +66,8 @@ class _FeedForward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-        if native.usable(b1):
-            h = native.relu_(torch.mm(x, w1.t()), b1)  # N F
-        else:
-            h = torch.addmm(b1, x, w1.t()).relu_()
+        fast = native.usable(b1)
+        h = native.relu_(torch.mm(x, w1.t()), b1) if fast else torch.addmm(b1, x, w1.t()).relu_()  # N F
         ctx.save_for_backward(x, h, w1, w2)
         return torch.addmm(b2, h, w2.t())  # N E
 
