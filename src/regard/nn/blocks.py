@@ -55,19 +55,14 @@ class Residual(nn.Module):
         self.first = norm == "pre"
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        if native.ready(x, self.norm):
-            return self._in_one_pass(x, sublayer)
         if self.first:
-            return self.dropout.add(x, sublayer(self.norm(x)))
-        out: Tensor = self.norm(self.dropout.add(x, sublayer(x)))
-        return out
-
-    def _in_one_pass(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.first:
-            x, normed = native.beside_norm(x, self.norm)
+            x, normed = native.beside_norm(x, self.norm) if native.norms(self.norm, x) else (x, self.norm(x))
             return self.dropout.add(x, sublayer(normed))
         y = sublayer(x)
-        return native.add_norm(x, y, draws(y, self.dropout.p) if self.dropout.active else None, self.norm)
+        if native.norms(self.norm, x, y):
+            return native.add_norm(x, y, draws(y, self.dropout.p) if self.dropout.active else None, self.norm)
+        out: Tensor = self.norm(self.dropout.add(x, y))
+        return out
 
 
 class EncoderLayer(nn.Module):

@@ -62,7 +62,7 @@ class Dropout(nn.Module):
         """x + dropout(y), in one pass."""
         if not self.active:
             return x + y
-        if native.ready(y):
+        if native.ready(x, y):
             return native.add_dropped(x, y, *draws(y, self.p))
         total: Tensor = _AddMasked.apply(x, y, keep_mask(y, self.p))  # type: ignore[no-untyped-call]
         return total

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from regard.nn import native
 
@@ -66,12 +67,15 @@ class _FeedForward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-        fast = native.usable(b1)
-        h = native.relu_(torch.mm(x, w1.t()), b1) if fast else torch.addmm(b1, x, w1.t()).relu_()  # N F
+        compiled = native.usable(b1, x)
+        h = (
+            native.relu_(torch.mm(x, w1.t()), b1.contiguous()) if compiled else torch.addmm(b1, x, w1.t()).relu_()
+        )  # N F
         ctx.save_for_backward(x, h, w1, w2)
         return torch.addmm(b2, h, w2.t())  # N E
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, h, w1, w2 = ctx.saved_tensors
         (g,), needs = grads, ctx.needs_input_grad

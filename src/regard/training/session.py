@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ def train(
         torch.set_num_threads(recipe.train.threads)
     run = Run(out, recipe.train.keep)
     stop = Stop()
-    with stop.listening(), run.locked(), no_denormals(), native.compiled(cache_folder("native")) as lacking:
+    on_cpu = choose_device(recipe.train)[0].type == "cpu"
+    steps = native.compiled(cache_folder("native")) if on_cpu else nullcontext("")
+    with stop.listening(), run.locked(), no_denormals(), steps as lacking:
         sweep(run.folder)
         if run.begun and not resume:
             raise UserError(f"{out} holds a run already; go on with --resume, or choose another folder with --out")
@@ -281,7 +284,7 @@ class _Session:
             self._tell({"event": "warning", "text": text})
 
     def warn_of_plain_steps(self, lacking: str) -> None:
-        if lacking and choose_device(self.recipe.train)[0].type == "cpu":
+        if lacking:
             text = f"training is slower than it could be, for want of compiled steps: {lacking}"
             self._tell({"event": "warning", "text": text})
 
@@ -358,5 +361,5 @@ def environment(parts: int) -> dict[str, Any]:
         "torch": torch.__version__,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "threads of a part": max(1, torch.get_num_threads() // parts),
-        "compiled steps": native.used(),
+        "compiled steps": native.name(),
     }

@@ -38,7 +38,7 @@ class Full(Kernel):
         if self.training and self.dropout > 0:  # drawn by our own dropout: the fused kernel's follows no generator
             weights = attention_weights(q, k, mask)
             return (weights * keep_mask(weights, self.dropout)) @ v
-        if type(mask) is Mask and native.attends(q, k):
+        if type(mask) is Mask and native.attends(q, k, v):
             return native.attend(q, k, v, mask.lengths, mask.causal)
         if mask.lengths is None and mask.causal and q.size(-2) == k.size(-2):
             return F.scaled_dot_product_attention(q, k, v, is_causal=q.size(-2) > 1)

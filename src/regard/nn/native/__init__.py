@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from regard.nn.native.build import CannotBuild, library
 
 WIDTH = 16  # every width is a multiple of it
 MOST_KEYS = 128  # beyond that PyTorch's attention, which walks in blocks, is as fast
+MOST_THREADS = 2
 
 _pointer, _count = ctypes.c_void_p, ctypes.c_int64
 
@@ -72,23 +74,54 @@ def used() -> bool:
     return _users > 0
 
 
-def usable(x: Tensor) -> bool:
-    """Whether the steps are there, and for such a tensor."""
-    return used() and x.device.type == "cpu" and x.dtype == torch.float32 and x.size(-1) % WIDTH == 0
+def name() -> str:
+    """Which steps are used: those of another machine or compiler may differ in the last bits."""
+    return Path(_steps._name).stem if used() else "none"
 
 
-def ready(x: Tensor, *modules: nn.Module) -> bool:
-    """Where the steps stand for their twins: while training, in float32, and nobody listens to these modules."""
+def usable(*tensors: Tensor) -> bool:
+    """Whether the steps are there, and for such tensors; with many threads for each part PyTorch's own are faster."""
     return (
-        usable(x)
-        and torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cpu")
-        and not any(module._forward_hooks or module._forward_pre_hooks for module in modules)
+        used()
+        and torch.get_num_threads() <= MOST_THREADS
+        and all(x.device.type == "cpu" and x.dtype == torch.float32 for x in tensors)
+        and all(x.dim() > 0 and x.size(-1) % WIDTH == 0 for x in tensors)
     )
 
 
-def attends(q: Tensor, k: Tensor) -> bool:
-    return ready(q) and k.size(-2) <= MOST_KEYS
+def ready(*tensors: Tensor) -> bool:
+    """Where the steps stand for their twins: tensors of one shape, while training, in float32."""
+    return (
+        usable(*tensors)
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and all(x.shape == tensors[0].shape for x in tensors)
+    )
+
+
+def norms(norm: nn.Module, *tensors: Tensor) -> bool:
+    """`ready` for a norm: a plain one, with gain and bias, of this width, that nobody listens to."""
+    return (
+        type(norm) is nn.LayerNorm
+        and norm.elementwise_affine
+        and norm.bias is not None
+        and norm.normalized_shape == tensors[0].shape[-1:]
+        and norm.weight.dtype == norm.bias.dtype == torch.float32
+        and not any((norm._forward_hooks, norm._forward_pre_hooks, norm._backward_hooks, norm._backward_pre_hooks))
+        and ready(*tensors)
+    )
+
+
+def attends(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """`ready` for attention (B H T K): few keys, and as many values for each head."""
+    return (
+        usable(q, k, v)
+        and ready(k, v)
+        and q.dim() == k.dim() == 4
+        and q.shape[:2] == k.shape[:2]
+        and q.size(3) == k.size(3)
+        and k.size(2) <= MOST_KEYS
+    )
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
@@ -96,6 +129,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool
 
     Laid out so that joining the heads copies nothing.
     """
+    if lengths is not None:
+        lengths = lengths.to(torch.int64).clamp(0, k.size(2)).expand(q.size(0)).contiguous()
     rows = (x.transpose(1, 2).contiguous() for x in (q, k, v))  # B T H K
     out: Tensor = _Attend.apply(*rows, lengths, causal)  # type: ignore[no-untyped-call]
     return out.transpose(1, 2)
@@ -109,13 +144,15 @@ def add_dropped(x: Tensor | None, y: Tensor, draws: Tensor, keep: int) -> Tensor
 
 def add_norm(x: Tensor, y: Tensor, dropped: tuple[Tensor, int] | None, norm: nn.LayerNorm) -> Tensor:
     """norm(x + y), or norm(x + y * mask)."""
-    out: Tensor = _AddNorm.apply(x, y, *(dropped or (None, 256)), norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
+    weights = norm.weight.contiguous(), norm.bias.contiguous()
+    out: Tensor = _AddNorm.apply(x, y, *(dropped or (None, 256)), *weights, norm.eps)  # type: ignore[no-untyped-call]
     return out
 
 
 def beside_norm(x: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
     """x and norm(x); the gradients that reach x past the norm and through it are summed on the way."""
-    same, normed = _BesideNorm.apply(x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
+    weights = norm.weight.contiguous(), norm.bias.contiguous()
+    same, normed = _BesideNorm.apply(x, *weights, norm.eps)  # type: ignore[no-untyped-call]
     return same, normed
 
 
@@ -142,13 +179,13 @@ class _Attend(torch.autograd.Function):
         batch, queries, heads, width = q.shape
         keys = k.size(1)
         ctx.sizes, end = _Sizes(batch, heads, queries, keys, width, causal), -(-keys // _lanes) * _lanes
-        lengths = None if lengths is None else lengths.to(torch.int64).contiguous()
         out, weights = torch.empty_like(q), q.new_empty(batch, heads, queries, end)
         _call("attend", q, k, v, lengths, out, weights, q.new_empty(width, end), ctx.sizes)
         ctx.save_for_backward(q, k, v, weights, lengths)
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, weights, lengths = ctx.saved_tensors
         found = tuple(torch.empty_like(x) for x in (q, k, v))
@@ -168,6 +205,7 @@ class _AddDropped(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         g, (draws,) = grads[0].contiguous(), ctx.saved_tensors
         d_y = torch.empty_like(g)
@@ -188,17 +226,14 @@ class _AddNorm(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         z, stats, draws, gain = ctx.saved_tensors
-        d_z, d_y, d_gain, d_bias = (
-            torch.empty_like(z),
-            torch.empty_like(z),
-            torch.empty_like(gain),
-            torch.empty_like(gain),
-        )
+        d_z, d_gain, d_bias = (torch.empty_like(x) for x in (z, gain, gain))
+        d_y = d_z if draws is None else torch.empty_like(z)
         _call(
-            "add_norm_backward", d_z, d_y, d_gain, d_bias, grads[0].contiguous(), None, z, stats, draws, ctx.keep, gain,
-            stats.numel() // 2, z.size(-1),
+            "add_norm_backward", d_z, None if draws is None else d_y, d_gain, d_bias, grads[0].contiguous(), None, z,
+            stats, draws, ctx.keep, gain, stats.numel() // 2, z.size(-1),
         )  # fmt: skip
         return d_z, d_y, None, None, d_gain, d_bias, None
 
@@ -213,6 +248,7 @@ class _BesideNorm(torch.autograd.Function):
         return x.view_as(x), out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         z, stats, gain = ctx.saved_tensors
         past, through = (g.contiguous() for g in grads)

@@ -1,5 +1,6 @@
 """Compiles steps.c for the machine at hand, once, and loads it."""
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -8,11 +9,12 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("steps.c")
 COMPILERS = ("cc", "gcc", "clang")
-FLAGS = ("-O3", "-fPIC", "-shared", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math")
+FLAGS = ("-march=native", "-O3", "-fPIC", "-shared", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math")
 SECONDS = 120  # a compiler that takes longer hangs
 
 
@@ -27,35 +29,49 @@ def library(folder: Path) -> ctypes.CDLL:
     if compiler is None:
         raise CannotBuild("there is no C compiler")
     try:
-        return ctypes.CDLL(str(_built(compiler, folder)))
-    except OSError as error:
-        raise CannotBuild(f"they cannot be loaded: {error}") from None
-
-
-def _built(compiler: str, folder: Path) -> Path:
-    """Named after all that it depends on: a folder may be shared by machines that differ."""
-    version = _said([compiler, "--version"])
-    name = hashlib.sha256("\n".join((version, *FLAGS, _processor(), SOURCE.read_text("utf-8"))).encode()).hexdigest()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    path = (folder if writable else Path(tempfile.mkdtemp())) / f"steps-{name[:16]}.so"
-    if not path.exists():
-        with tempfile.TemporaryDirectory(dir=path.parent) as part:
-            made = Path(part) / path.name
-            _compile(compiler, made)
-            made.replace(path)  # whole or not there
-    return path
-
-
-def _compile(compiler: str, out: Path) -> None:
-    command = [compiler, *FLAGS, str(SOURCE), "-o", str(out), "-lm"]
-    try:
-        _said([*command, "-march=native"])
+        return _built(compiler, folder, FLAGS)
     except CannotBuild:  # not every compiler knows the machine's name for itself
-        _said(command)
+        return _built(compiler, folder, FLAGS[1:])
+
+
+def _built(compiler: str, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
+    """Named after all that it depends on: a folder may be shared by machines that differ."""
+    about = "\n".join((_said([compiler, "--version"]), *flags, _processor(), SOURCE.read_text("utf-8")))
+    path = folder / f"steps-{hashlib.sha256(about.encode()).hexdigest()[:16]}.so"
+    if _ours(path):
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:  # damaged: it is made anew
+            pass
+    with tempfile.TemporaryDirectory() as place:
+        made = Path(place) / path.name
+        _said([compiler, *flags, str(SOURCE), "-o", str(made), "-lm"])
+        _keep(made, path)
+        try:
+            return ctypes.CDLL(str(made))  # stays in memory when the file goes
+        except OSError as error:
+            raise CannotBuild(f"they cannot be loaded: {error}") from None
+
+
+def _ours(path: Path) -> bool:
+    """Code that another user may have put there is not run."""
+    try:
+        return path.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _keep(made: Path, path: Path) -> None:
+    """Whole or not there. Where nothing can be written, it is made again the next time."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(dir=path.parent) as place:
+            part = Path(place) / path.name
+            with part.open("wb") as file:
+                file.write(made.read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
 
 
 def _said(command: list[str]) -> str:

@@ -1,4 +1,5 @@
-/* The steps of a training update that are not matrix products, each in one pass; see __init__.py for their plain twins.
+/* The steps of a training update that are not matrix products, each in one pass. Their plain twins stand where they are
+   called from: attention/full.py, blocks.py, dropout.py and fused.py.
 
    Arrays are dense, float32, the last index fastest. Shapes: B batch, H heads, T queries, S keys, K head width, D width,
    N tokens. L floats make a vector, whatever the machine has; widths are multiples of 16. Keys are padded to a multiple
@@ -29,7 +30,7 @@ INLINE V load(const float *p) { return *(const V *)p; }
 INLINE void store(float *p, V x) { *(V *)p = x; }
 INLINE V all(float x) { return x - (V){0}; }
 INLINE V chosen(I which, V a, V b) { return (V)(((I)a & which) | ((I)b & ~which)); }
-INLINE V larger(V a, V b) { return chosen(a > b, a, b); }
+INLINE V larger(V a, V b) { return chosen((a > b) | (a != a), a, b); } /* what is not a number stays so */
 
 INLINE V first(V x, long count, float rest) { /* `rest` from lane `count` on */
     I lane;
@@ -168,11 +169,13 @@ INLINE void soften(float *p, long seen, long end, float scale) {
     V high = all(-INFINITY), total = all(0);
     for (long s = 0; s < seen; s += L) high = larger(high, first(load(p + s), seen - s, -INFINITY));
     high = largest(high);
-    for (long s = 0; s < end; s += L) {
-        V e = s < seen ? first(exponential((load(p + s) - high) * scale), seen - s, 0) : all(0);
+    for (long s = 0; s < seen; s += L) {
+        V e = exponential((first(load(p + s), seen - s, -INFINITY) - high) * scale);
+        e = first(e, seen - s, 0);
         store(p + s, e);
         total += e;
     }
+    for (long s = padded(seen); s < end; s += L) store(p + s, all(0));
     V share = 1 / sum(total);
     for (long s = 0; s < seen; s += L) store(p + s, load(p + s) * share);
 }
@@ -237,15 +240,10 @@ INLINE V dropped(V y, const uint8_t *bytes, int keep, float scale) {
 /* out = x + dropped(y), or dropped(y) alone without x */
 void add_dropped(float *out, const float *x, const float *y, const uint8_t *bytes, int64_t keep, int64_t count) {
     float scale = 256.0f / keep;
-    long i = 0;
-    for (; i + L <= count; i += L) {
+    for (long i = 0; i < count; i += L) {
         V more = dropped(load(y + i), bytes + i, keep, scale);
         if (x) more += load(x + i);
         store(out + i, more);
-    }
-    for (; i < count; i++) {
-        float more = bytes[i] < keep ? y[i] * scale : 0;
-        out[i] = x ? x[i] + more : more;
     }
 }
 
@@ -317,7 +315,7 @@ void relu_backward(float *d, const float *h, float *d_bias, int64_t rows, int64_
     memset(d_bias, 0, D * sizeof(float));
     for (long t = 0; t < rows; t++)
         for (long i = 0; i < D; i += L) {
-            V kept = chosen(load(h + t * D + i) > 0, load(d + t * D + i), all(0));
+            V kept = chosen(load(h + t * D + i) <= 0, all(0), load(d + t * D + i));
             store(d + t * D + i, kept);
             store(d_bias + i, load(d_bias + i) + kept);
         }
