@@ -105,6 +105,13 @@ def test_what_is_no_number_stays_so(steps: None) -> None:
     assert torch.autograd.grad(layer(x).sum(), layer.inner.weight)[0].isnan().all()
 
 
+def test_a_query_without_keys_mixes_nothing(steps: None) -> None:
+    q, k = leaf(1, 1, 40, 16), leaf(1, 1, 3, 16)
+    out = Full()(q, k, k, Mask(causal=True))
+    assert not out[:, :, :37].any()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), (q, k)))
+
+
 def test_more_keys_than_there_are_is_all_of_them(steps: None) -> None:
     q = torch.randn(2, 1, 5, 16)
     assert_close(Full()(q, q, q, Mask(lengths=torch.tensor([90, 5]))), Full()(q, q, q, Mask()))

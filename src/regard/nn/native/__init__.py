@@ -22,7 +22,7 @@ from regard.nn.native.build import CannotBuild, library
 
 WIDTH = 16  # every width is a multiple of it
 MOST_KEYS = 128  # beyond that PyTorch's attention, which walks in blocks, is as fast
-MOST_THREADS = 2
+MOST_THREADS = 2  # a step has one; with more, PyTorch's own catch up
 
 _pointer, _count = ctypes.c_void_p, ctypes.c_int64
 
@@ -80,7 +80,7 @@ def name() -> str:
 
 
 def usable(*tensors: Tensor) -> bool:
-    """Whether the steps are there, and for such tensors; with many threads for each part PyTorch's own are faster."""
+    """Whether the steps are there, and for such tensors."""
     return (
         used()
         and torch.get_num_threads() <= MOST_THREADS

@@ -194,8 +194,8 @@ void attend(const float *q, const float *k, const float *v, const int64_t *lengt
             transpose(room, end, k + over, D, real, K);
             compare(w, q + at, D, n.queries, room, end, K);
             for (long t = 0; t < n.queries; t++) {
-                long own = n.keys - n.queries + t + 1;
-                soften(w + t * end, n.causal && own < real ? own : real, end, scale);
+                long own = n.causal ? n.keys - n.queries + t + 1 : n.keys, seen = own < real ? own : real;
+                soften(w + t * end, seen > 0 ? seen : 0, end, scale);
             }
             mix(out + at, D, n.queries, w, end, 1, v + over, real, K);
         }
