@@ -48,7 +48,7 @@ def _built(compiler: str, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
         _said([compiler, *flags, str(SOURCE), "-o", str(made), "-lm"])
         _keep(made, path)
         try:
-            return ctypes.CDLL(str(path if _ours(path) else made))  # stays in memory when the file goes
+            return ctypes.CDLL(str(made))  # stays in memory when the file goes
         except OSError as error:
             raise CannotBuild(f"they cannot be loaded: {error}") from None
 
