@@ -48,9 +48,8 @@ def run(minutes: float = MINUTES, only: list[str] | None = None) -> dict[str, An
     get("multi30k")
     before = json.loads((RESULTS / "ancestors.json").read_text(encoding="utf-8")) if only else {}
     here = machine()
-    rows: list[dict[str, Any]] = [
-        row for row in before.get("tables", {}).get("Systems", []) if only and row["system"] not in only
-    ]
+    measured = before["tables"]["Systems"] if only else []
+    rows: list[dict[str, Any]] = [row for row in measured if row["system"] not in (only or [])]
     by_length: dict[str, dict[str, float]] = {row["system"]: before["by_length"][row["system"]] for row in rows}
     figures: dict[str, Any] = {f"bleu.{row['system']}": row["BLEU"] for row in rows} | {
         f"parameters.{row['system']}": row["parameters"] for row in rows

@@ -1,8 +1,8 @@
 """Steps of an update that are not matrix products, compiled: attention over few keys, dropout, sums and norms.
 
-Matrix products are at their best already; what stands between them took a sixth of the time of a large model and two
-fifths of a small one's, most of it waiting for memory. They are compiled when training begins; where that cannot
-be, and wherever `ready` says no, the plain twin in the module that calls does the same.
+Matrix products are near the machine's peak already; what stands between them took a seventh of the time of a large
+model and two fifths of a small one's. They are compiled when training begins; where that cannot be, and wherever
+`usable` and its like say no, the plain twin in the module that calls does the same.
 """
 
 # Shapes: B batch, H heads, T queries, S keys, K head width, D width.
@@ -21,8 +21,8 @@ from torch.autograd.function import once_differentiable
 from regard.nn.native.build import CannotBuild, library
 
 WIDTH = 16  # every width is a multiple of it
-MOST_KEYS = 128  # beyond that PyTorch's attention, which walks in blocks, is as fast
-MOST_THREADS = 2  # a step has one; with more, PyTorch's own catch up
+MOST_KEYS = 128  # beyond that PyTorch's attention, which walks in blocks, is about as fast
+MOST_THREADS = 2  # a step has one, PyTorch's own have all; with more than two it was not measured which is faster
 
 _pointer, _count = ctypes.c_void_p, ctypes.c_int64
 
