@@ -33,7 +33,8 @@ def run() -> dict[str, Any]:
     words = parent.scores["dev"]
     return {
         "about": "A small BERT pre-trained on WikiText-2, then SST-2's 6,920 sentences; accuracy on dev, mean of three "
-        "seeds, against random weights of the same shape with the same tokenizer.",
+        "seeds, against random weights of the same shape with the same tokenizer. Each arm has the weights after its "
+        "last step, and a learning rate that was chosen on this very set.",
         "gain": round(accuracies["pretrained"] - accuracies["scratch"], 4),
         "accuracy_pretrained": round(accuracies["pretrained"], 4),
         "accuracy_scratch": round(accuracies["scratch"], 4),

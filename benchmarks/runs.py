@@ -1,6 +1,7 @@
 """Trainings that a benchmark measures: they can be stopped and run again, and their seconds add up."""
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ def trained(
         get(data)  # from $REGARD_DATA or by download
     folder, path = RUNS / name, ROOT / "recipes" / recipe
     folder.mkdir(parents=True, exist_ok=True)
+    _same_recipe(folder, load_recipe(path, overrides or []).to_toml())
     clock = folder / "sessions.json"
     before: list[float] = json.loads(clock.read_text()) if clock.exists() else []
     start = time.perf_counter()
@@ -45,6 +47,14 @@ def trained(
         sessions = [*before, time.perf_counter() - start]
         clock.write_text(json.dumps(sessions))
     return bundle, sum(sessions)
+
+
+def _same_recipe(folder: Path, asked: str) -> None:
+    """A kept run of another recipe would be told of as this one's: it is for a person to remove."""
+    kept = folder / "asked.toml"
+    if kept.exists() and kept.read_text() != asked:
+        sys.exit(f"{folder} was trained with another recipe; remove it to train anew")
+    kept.write_text(asked)
 
 
 def seeds(name: str, recipe: str, count: int = 3, start_from: Path | None = None) -> dict[str, Any]:

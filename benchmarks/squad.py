@@ -10,7 +10,8 @@ def run() -> dict[str, Any]:
     bundle, seconds = trained("squad", None, "squad.toml", start_from=minilm())
     dev = bundle.scores["dev"]
     return {
-        "about": "Questions on 6 articles of SQuAD 1.1 after training on 36 others, a MiniLM (6 layers) fine-tuned.",
+        "about": "Questions on 6 articles of SQuAD 1.1 (dev) after training on 36 others, a MiniLM (6 layers) "
+        "fine-tuned. The best of three validations on this very set.",
         "f1": dev["f1"]["value"],
         "exact": dev["exact"]["value"],
         **facts(bundle, seconds),

@@ -235,6 +235,22 @@ def test_files_without_a_recipe(files: list[str], languages: tuple[str, str]) ->
     assert recipe.train.steps == 5
 
 
+@pytest.mark.parametrize("name", ["rnn", "conv", "transformer"])
+def test_files_and_another_network(name: str) -> None:
+    recipe = default_recipe(["pairs.tsv"], [f"model.name={name}"])
+    assert recipe.network_name == name
+    assert recipe.train.optimizer == "muon"
+
+
+def test_files_and_another_task() -> None:
+    recipe = default_recipe(["texts.csv"], ["task=classification", "data.label=2", "data.text=[1]"])
+    assert (recipe.network_name, recipe.shape().d_model, recipe.train.optimizer) == ("bert", 128, "adamw")
+    assert (recipe.data.label, recipe.data.text) == ("2", ("1",))
+    assert default_recipe(["texts.csv"], ["task=classification", "model.name=textcnn"]).network_name == "textcnn"
+    with pytest.raises(UserError, match="task 'singing' is not known"):
+        default_recipe(["texts.csv"], ["task=singing"])
+
+
 # --- help -----------------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """The Python interface: load a model and use it, or train one."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, overload
 
@@ -100,7 +100,7 @@ class Model:
         """Several texts for each prompt (n=5), likeliest first, with their log-probabilities and why they end."""
         return self.writer.write(list(prompts), self._writing(**options))
 
-    def stream_text(self, prompt: str = "", **options: Any) -> Iterator[str]:
+    def stream_text(self, prompt: str = "", **options: Any) -> Generator[str, None, str]:
         """What `generate` gives, in pieces as they are written; no piece cuts a character."""
         return self.writer.stream(prompt, self._writing(**options))
 
@@ -114,6 +114,8 @@ class Model:
         if given.get("temperature") == 0:
             given |= {"temperature": 1.0, "top_k": 1}
         given.setdefault("sample", "beam" not in given)
+        if not given["sample"] and given.get("repetition_penalty", 1) != 1:
+            raise UserError("decode option repetition_penalty is for sampling; a beam has no_repeat_ngram")
         given.setdefault("max_length", self.bundle.decode.max_length or TOKENS)
         return self.options(**given)
 
@@ -162,6 +164,8 @@ def load(
         raise UserError("no model was given")
     where, bundles = find_device(device), [load_bundle(Path(p)) for p in paths]
     if engine == "ctranslate2":
+        if bundles[0].task not in WRITING:
+            raise UserError(f"the ctranslate2 engine translates; {bundles[0].path} is a model for {bundles[0].task}")
         if len(bundles) > 1:
             raise UserError("CTranslate2 runs one model; an ensemble needs the torch engine")
         if where.type != "cpu" and device != "auto":

@@ -5,10 +5,10 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from regard.decode.options import DecodeOptions
 from regard.errors import UserError
@@ -19,6 +19,13 @@ class Section(BaseModel):
     """A table of the recipe. Unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _as_name(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Column = Annotated[str, BeforeValidator(_as_name)]  # by name, or by number
 
 
 class DataConfig(Section):
@@ -39,10 +46,10 @@ class DataConfig(Section):
     max_chars: int = Field(5000, ge=1, description="pairs with a longer side, in characters, are left out and counted")
     skip_bad: bool = Field(False, description="leave out and count lines that are not UTF-8, in place of an error")
     keys: tuple[str, str] = Field(("source", "target"), description="the two keys of JSON lines")
-    text: tuple[str, ...] = Field(
+    text: tuple[Column, ...] = Field(
         (), max_length=2, description="columns with a text, or with the two of a pair: names, or numbers from 1"
     )
-    label: str = Field("", description="the column with the label: a name, or a number from 1")
+    label: Column = Field("", description="the column with the label: a name, or a number from 1")
     labels: Literal["one", "several", "number"] = Field(
         "one", description="a text has one label, any number of them (with commas between), or a number to predict"
     )
@@ -224,6 +231,9 @@ class Recipe(Section):
             raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {self.metrics}")
         if self.tokenizer.uncased and self.task in (*WRITING, "language", "two-way"):
             raise ValueError(f"tokenizer.uncased is for tasks that read; {self.task} has words with capitals to give")
+        classes = self.task == "tagging" or (self.task == "classification" and self.data.labels != "number")
+        if self.train.class_weights and not classes:
+            raise ValueError("train.class_weights is for classes to tell apart; there are none here")
         network = self.shape()
         causal = getattr(MODELS[self.network_name], "causal", False)
         if causal and self.task == "classification" and self.head.pooling == "first":
@@ -336,9 +346,17 @@ def make_recipe(tree: Mapping[str, Any], overrides: Sequence[str] = (), where: s
 
 
 def default_recipe(files: Sequence[str], overrides: Sequence[str] = ()) -> Recipe:
-    """The built-in recipe for training pairs without one; languages are taken from names such as train.en, train.de."""
+    """The built-in recipe for data without one; languages are taken from names such as train.en, train.de."""
     text = resources.files("regard").joinpath("recipes/default.toml").read_text(encoding="utf-8")
     tree = tomllib.loads(text)
+    chosen = {(section, key): value for section, key, value in map(_parse_override, overrides)}
+    task = chosen.get(("", "task"), WRITING[0])
+    name = chosen.get(("model", "name"), next((n for n, kind in MODELS.items() if task in kind.tasks), ""))
+    if name in MODELS and task in WRITING:  # what another network knows of the defaults
+        known = {"size", *MODELS[name].Config.model_fields}
+        tree["model"] = {key: value for key, value in tree["model"].items() if key in known}
+    elif name in MODELS:  # the task's own defaults, and a network that an ordinary computer can train
+        tree = {"model": {"size": "mini"} if "mini" in MODELS[name].sizes else {}}
     tree["data"] = {"train": list(files)}
     if len(files) == 2:
         endings = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
@@ -414,6 +432,8 @@ def _fields(prefix: str, kind: type[BaseModel], only: str | None = None) -> Iter
 
 
 def _type_name(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        return _type_name(get_args(kind)[0])
     parts = [part for part in get_args(kind) if part not in (Ellipsis, type(None))]
     if get_origin(kind) is Literal:
         return " | ".join(parts)
@@ -423,7 +443,7 @@ def _type_name(kind: Any) -> str:
 
 
 PLAIN_WORDS = {
-    "tuple_type": "should be a list, in square brackets",
+    "tuple_type": 'should be a list in square brackets, with its texts in quotes, such as ["one", "two"]',
     "model_type": "is a section with keys of its own, not a value",
     "dict_type": "is a section with keys of its own, not a value",
 }

@@ -42,7 +42,11 @@ class Prediction:
         """A line: the likeliest labels, and the text."""
         if self.number is not None:
             return "\t".join([f"{self.number:.4f}", *self.texts])
-        return "\t".join([*(f"{name} {p:.3f}" for name, p in list(self.labels.items())[:top]), *self.texts])
+        shown = list(self.labels.items())[:top]
+        if top == 1 and len(self.chosen) != 1:  # of several labels all that are given, or none
+            shown = [(name, self.labels[name]) for name in self.chosen]
+            return "\t".join([", ".join(f"{name} {p:.3f}" for name, p in shown) or "-", *self.texts])
+        return "\t".join([*(f"{name} {p:.3f}" for name, p in shown), *self.texts])
 
 
 @dataclass(frozen=True)
@@ -145,22 +149,37 @@ class ClassPredictor:
         kind = self.data.get("labels", "one")
         self.reader = classification.Reader(bundle.source, bundle.labels, kind, bundle.max_length)
 
+    @property
+    def texts(self) -> Sequence[str]:
+        """The columns it was trained on, as far as the recipe named them."""
+        named: Sequence[str] = self.data.get("text", ())
+        return named
+
     def lines(self, lines: Iterable[str]) -> list[Any]:
-        return list(lines)
+        """A text a line; two texts have a tab between them."""
+        return [tuple(line.split("\t")) for line in lines] if len(self.texts) == 2 else list(lines)
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
+        """The columns that are asked for, else those of training."""
         if not file.name.removesuffix(".gz").endswith(KINDS):
             return self.lines(read_lines(file))
-        return [example.texts for example in read_examples([file], columns, labelled=False)]
+        return [example.texts for example in read_examples([file], columns or self.texts, labelled=False)]
 
     def examples(self, paths: Sequence[str], warn: Warn) -> list[Example]:
         return read_examples(paths, self.data.get("text", ()), self.data.get("label", ""))
 
     def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
         examples = [Example((text,) if isinstance(text, str) else tuple(text), "", "input") for text in texts]
+        wanted = len(self.texts)
+        for number, example in enumerate(examples, 1):
+            if len(example.texts) > 2 or (wanted and len(example.texts) != wanted):
+                raise UserError(
+                    f"input {number} has {len(example.texts)} texts; this model reads {wanted or 'one or two'}"
+                    + (f" ({' and '.join(self.texts)}), on a line with a tab between them" if wanted == 2 else "")
+                )
         if not examples:
             return []
-        outputs = self.reader.outputs(self.bundle.model, self.reader.rows(examples))
+        outputs = self.reader.outputs(self.bundle.model, self.reader.rows(examples, labelled=False))
         if self.reader.kind == "number":
             return [Prediction({}, float(row[0]), (), e.texts) for row, e in zip(outputs, examples, strict=True)]
         return [self._prediction(*both) for both in zip(self.reader.probabilities(outputs), examples, strict=True)]
@@ -237,7 +256,7 @@ class TagPredictor:
     def __init__(self, bundle: Bundle) -> None:
         self.bundle, self.data = bundle, _data(bundle)
         stride = self.data.get("stride", bundle.max_length // 4)
-        self.reader = tagging.Reader(bundle.source, bundle.labels, bundle.max_length, stride)
+        self.reader = tagging.Reader(bundle.source, bundle.labels, bundle.max_length, stride, bundle.name)
 
     def lines(self, lines: Iterable[str]) -> list[Any]:
         return list(lines)
@@ -274,7 +293,9 @@ class AnswerPredictor:
         stride, longest = data.get("stride", bundle.max_length // 4), data.get("max_answer", 30)
         self.reader = answering.Reader(bundle.source, bundle.max_length, stride, longest)
         told = bundle.scores.get("dev", {}).get(answering.THRESHOLD)
-        self.threshold: float | None = None if told is None else float(told["value"])
+        # Chosen in training; a model from elsewhere lets its scores decide; one that always had an answer gives one.
+        always = None if "recipe" in bundle.training else 0.0
+        self.threshold: float | None = always if told is None else float(told["value"])
 
     def lines(self, lines: Iterable[str]) -> list[Any]:
         return [parse_question(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip()]
@@ -291,16 +312,13 @@ class AnswerPredictor:
         return [self._answered(question, answer) for question, answer in zip(given, found, strict=True)]
 
     def _answered(self, question: Question, answer: answering.Answer) -> Answered:
-        if not answer.text or (self.threshold is not None and answer.margin > self.threshold):
+        if not answer.said(self.threshold):
             return Answered(question.question, "", answer.none, 0, 0)
         return Answered(question.question, answer.text, answer.probability, answer.start, answer.end)
 
     def evaluate(self, examples: Sequence[Question]) -> dict[str, Any]:
-        threshold = self.threshold
-        if threshold is None and not all(question.answers for question in examples):
-            threshold = 0.0  # none was chosen in training: the scores themselves decide
         answers = self.reader.answers(self.bundle.model, examples)
-        return dict(self.reader.scores(examples, answers, threshold))
+        return dict(self.reader.scores(examples, answers, self.threshold))
 
 
 def _data(bundle: Bundle) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.align import IBM1, both_ways, same_places
+from regard.align import IBM1, both_ways, owed, same_places
 
 TOY = [("the house", "das haus"), ("the book", "das buch"), ("a book", "ein buch")]
 PAIRS = [(s.split(), t.split()) for s, t in TOY]
@@ -69,3 +69,11 @@ def test_what_both_directions_find_is_kept() -> None:
     forward, backward = np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([[0.7, 0.3], [0.4, 0.6]])
     assert both_ways(forward, backward).tolist() == [[True, False], [False, False]]
     assert same_places(forward, backward) == 1
+
+
+def test_a_word_that_comes_from_nowhere_has_no_link() -> None:
+    """What is left to 1 is the empty word's."""
+    forward, backward = np.array([[0.9, 0.05], [0.02, 0.01]]), np.array([[0.8, 0.1], [0.4, 0.6]])
+    assert owed(forward).tolist() == [True, False]
+    assert both_ways(forward, backward).tolist() == [[True, False], [False, False]]
+    assert both_ways(np.eye(2) * 0.9, np.array([[0.8, 0.1], [0.1, 0.2]])).tolist() == [[True, False], [False, False]]

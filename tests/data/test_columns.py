@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.columns import as_bio, read_sentences, spans
+from regard.data.columns import as_bio, plain_types, read_sentences, spans
 from regard.errors import UserError
 
 
@@ -60,12 +60,21 @@ def test_without_labels_words_are_enough(tmp_path: Path) -> None:
         ("B-a E-a S-a O B-b I-b E-b", "B-a I-a B-a O B-b I-b I-b"),  # BIOES
         ("B-a L-a U-a I-a", "B-a I-a B-a B-a"),  # BILOU; what ended does not go on
         ("a a O b a", "B-a I-a O B-b B-a"),  # types alone
+        ("E-MAIL E-MAIL phone", "B-E-MAIL I-E-MAIL B-phone"),  # one of which looks like more
         ("O O", "O O"),
         ("B-a I-b", "B-a B-b"),  # what continues nothing begins
     ],
 )
 def test_every_scheme_becomes_bio(given: str, bio: str) -> None:
-    assert as_bio(given.split()) == bio.split()
+    assert as_bio(given.split(), plain_types(given.split())) == bio.split()
+
+
+def test_labels_of_both_sorts_are_told_apart_by_the_whole_set() -> None:
+    """A model from elsewhere may have them; what a sentence happens to hold decides nothing."""
+    types = plain_types(["O", "MISC", "B-PER", "I-PER"])
+    assert types == {"MISC"}
+    assert as_bio(["MISC", "MISC", "B-PER"], types) == ["B-MISC", "I-MISC", "B-PER"]
+    assert as_bio(["MISC"], types) == ["B-MISC"]
 
 
 def test_spans_of_bio() -> None:

@@ -53,7 +53,7 @@ def test_a_cell_over_two_lines(tmp_path: Path) -> None:
         ("a.txt", "a", {}, "are read from .tsv"),
         ("a.tsv", "a\tb\tc\n", {}, "say with data.label"),
         ("a.tsv", "a\tb\nonly one\n", {}, "line 2: 1 columns, where 2 are needed"),
-        ("a.tsv", "a\tb\n", {"label": "nope"}, "no column 'nope'; it has 1, 2"),
+        ("a.tsv", "a\tb\n", {"label": "nope"}, "no column 'nope'; its first line is: a, b"),
         ("a.tsv", "a\tb\n", {"label": "3"}, "no column '3'"),
         ("a.jsonl", "{\n", {}, "line 1: not JSON"),
         ("a.jsonl", "[1]\n", {}, "line 1: not a JSON object"),
@@ -63,6 +63,34 @@ def test_a_cell_over_two_lines(tmp_path: Path) -> None:
 def test_mistakes_are_told(tmp_path: Path, name: str, text: str, columns: dict[str, str], words: str) -> None:
     with pytest.raises(UserError, match=words):
         read_examples([write(tmp_path, name, text)], **columns)
+
+
+def test_a_name_that_is_a_number_comes_before_the_number(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"2": "a text", "1": "yes"}\n')
+    assert [(e.texts, e.label) for e in read_examples([path], ["2"], "1")] == [(("a text",), "yes")]
+
+
+def test_what_json_holds_becomes_a_label(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"text": "a", "label": null}\n{"text": "b", "label": ["x", "y"]}\n')
+    assert [e.label for e in read_examples([path])] == ["", "x,y"]
+    path = write(tmp_path, "b.jsonl", '{"text": "a", "label": ["toys, games"]}\n')
+    with pytest.raises(UserError, match="line 1: 'toys, games' has a comma"):
+        read_examples([path])
+
+
+def test_without_labels(tmp_path: Path) -> None:
+    """A file of texts alone needs no names of columns; with more columns the names are those of training."""
+    alone = write(tmp_path, "a.tsv", "one\ntwo\n")
+    headed = write(tmp_path, "b.tsv", "text\none\ntwo\n")
+    full = write(tmp_path, "c.csv", "id,review,sentiment\n1,one,yes\n2,two,no\n")
+    for path in (alone, headed, full):
+        columns = ["review"] if path == full else []
+        assert [e.texts for e in read_examples([path], columns, labelled=False)] == [("one",), ("two",)]
+    assert [e.texts for e in read_examples([alone], ["review"], labelled=False)] == [("one",), ("two",)]
+    with pytest.raises(UserError, match="no column 'nope'; its first line is: id, review, sentiment"):
+        read_examples([full], ["nope"], labelled=False)
+    with pytest.raises(UserError, match="names and nothing below"):
+        read_examples([write(tmp_path, "d.csv", "text,label\n")])
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

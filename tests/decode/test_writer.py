@@ -247,6 +247,39 @@ def test_it_says_why_a_text_ends(writer: Writer) -> None:
     assert "end" in reasons(max_length=5000, n_best=1)
 
 
+@pytest.mark.parametrize("changes", [{"max_length": 3}, {"stop": ("e", "t"), "max_length": 50}, {"max_length": 5000}])
+def test_a_stream_says_why_it_ends_too(writer: Writer, changes: dict[str, Any]) -> None:
+    options = writer.options.model_copy(update=changes)
+    pieces, reason = writer.stream("the", options), ""
+    while not reason:
+        try:
+            next(pieces)
+        except StopIteration as stop:
+            reason = stop.value
+    assert reason == writer.write(["the"], options)[0][0].reason
+
+
+def test_an_end_that_was_not_written_is_not_counted(writer: Writer) -> None:
+    """A text that was cut is as likely as its tokens are."""
+    options = writer.options.model_copy(update={"max_length": 1, "n_best": 5})
+    start = torch.tensor([writer.tokenizer.encode("the")])
+    with torch.inference_mode():
+        model = writer.models[0]
+        logits, _ = model.step(start, model.start(model.encode(torch.zeros(1, 0, dtype=torch.long), torch.zeros(1))))
+    known = logits.log_softmax(-1)[0]
+    for made in writer.write(["the"], options)[0]:
+        assert made.tokens == 1
+        assert float((known - made.log_prob).abs().min()) < 1e-5  # one of the tokens has just this probability
+
+
+def test_a_search_that_comes_upon_a_stop_text_counts_to_there(writer: Writer) -> None:
+    options = writer.options.model_copy(update={"sample": False, "beam": 2, "max_length": 20})
+    whole = writer.write(["the"], options)[0][0]
+    stopped = writer.write(["the"], options.model_copy(update={"stop": (whole.text[2],)}))[0][0]
+    assert stopped.reason == "stop"
+    assert stopped.tokens < whole.tokens
+
+
 def test_a_search_writes_too(writer: Writer) -> None:
     greedy = writer.options.model_copy(update={"top_k": 1, "max_length": 20})
     searched = writer.options.model_copy(update={"sample": False, "beam": 1, "max_length": 20})

@@ -9,11 +9,14 @@ import transformers
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.bundle import load_bundle
+from regard.api import Model
+from regard.bundle import Bundle, load_bundle
 from regard.errors import UserError
 from regard.hub import huggingface
-from regard.models import BertConfig
+from regard.models import HEADS as MODEL_HEADS
+from regard.models import Bert, BertConfig, HeadConfig
 from regard.models.bert import SIZES
+from regard.text import Tokenizer
 
 WORDS = ["the", "man", "eats", "bread", "##s", "a", "cake", "."]
 HEADS = ("Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification")
@@ -96,6 +99,86 @@ def test_there_and_back(tmp_path: Path, family: str, kind: str) -> None:
     same(outputs(back, family, kind), expected)
     for name, weight in model.state_dict().items():
         assert torch.equal(back.state_dict()[name], weight), name
+
+
+TEXTS = ["the small dog sleeps in the garden", "el perro duerme"] * 20
+
+
+def own(task: str, outputs: int = 2, kind: str = "one", pooling: Any = "first", **shape: Any) -> Bundle:
+    """A model of ours with random weights, norms and biases too, and a tokenizer of ours, whose padding is 0."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.learn(TEXTS, size=300, mask=True)
+    sizes = {"d_model": 16, "d_ff": 32, "heads": 2, "layers": 2, "max_positions": 24} | shape
+    body = Bert(BertConfig(vocabulary=len(tokenizer), **sizes))
+    model = MODEL_HEADS[task](body, HeadConfig(pooling=pooling), outputs).eval()
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.3)
+    labels = [] if kind == "number" else ["a", "b", "c"][:outputs]
+    facts = {"recipe": {"data": {"labels": kind}}}
+    return Bundle(
+        model, tokenizer, tokenizer, ("text", "text"), 24, name="bert", task=task, labels=labels, training=facts
+    )
+
+
+@pytest.mark.parametrize("shape", [{}, {"first_position": 2, "segments": 1}, {"first_position": 1, "segments": 1}])
+@pytest.mark.parametrize(
+    ("task", "outputs", "kind"),
+    [
+        ("masked", 2, "one"),
+        ("classification", 3, "one"),
+        ("classification", 3, "several"),
+        ("classification", 1, "number"),
+    ],
+)
+def test_our_own_says_the_same_there_and_when_read_again(
+    tmp_path: Path, task: str, outputs: int, kind: str, shape: dict[str, int]
+) -> None:
+    """Its tokenizer has padding at 0, so that RoBERTa's positions begin elsewhere than in the published models."""
+    bundle = own(task, outputs, kind, **shape)
+    huggingface.export(bundle, tmp_path / "out")
+    loaded = {"masked": transformers.AutoModelForMaskedLM}.get(task, transformers.AutoModelForSequenceClassification)
+    there = loaded.from_pretrained(tmp_path / "out").eval()
+    tokens = torch.tensor([bundle.source.specials.framed(bundle.source.encode("the small dog"))[0]])
+    with torch.inference_mode():
+        expected = bundle.model(tokens, None)
+        assert_close(there(input_ids=tokens).logits, expected, rtol=0, atol=1e-4)
+    again = huggingface.read(tmp_path / "out")
+    with torch.inference_mode():
+        assert_close(again.model(tokens, None), expected, rtol=0, atol=1e-5)
+    if task == "classification":
+        texts = ["the small dog", "el perro"]
+        for one, other in zip(Model([again]).predict(texts), Model([bundle]).predict(texts), strict=True):
+            assert one.chosen == other.chosen
+            assert list(one.labels.values()) == pytest.approx(list(other.labels.values()), abs=1e-5)
+            assert one.number == pytest.approx(other.number, abs=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_a_classifier_that_they_have_no_place_for(tmp_path: Path, pooling: str) -> None:
+    with pytest.raises(UserError, match=r"head\.pooling=first"):
+        huggingface.export(own("classification", pooling=pooling), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_their_classifiers_say(tmp_path: Path) -> None:
+    """Labels without names, which they leave out of the file when there are two; several at once; a number."""
+    texts = ["the man eats a cake"]
+
+    def read_again(name: str, **settings: Any) -> tuple[Any, Tensor]:
+        model = theirs("Bert", "ForSequenceClassification", **settings)
+        bundle = huggingface.read(written(model, tmp_path / name, "Bert"))
+        tokens = torch.tensor([bundle.source.specials.framed(bundle.source.encode(texts[0]))[0]])
+        with torch.inference_mode():
+            return Model([bundle]).predict(texts)[0], model(input_ids=tokens).logits[0].double()
+
+    found, logits = read_again("two", num_labels=2)
+    assert [found.labels[f"LABEL_{i}"] for i in range(2)] == pytest.approx(logits.softmax(-1).tolist(), abs=1e-5)
+    found, logits = read_again("several", num_labels=3, problem_type="multi_label_classification")
+    assert [found.labels[f"LABEL_{i}"] for i in range(3)] == pytest.approx(logits.sigmoid().tolist(), abs=1e-5)
+    found, logits = read_again("number", num_labels=1)
+    assert found.number == pytest.approx(float(logits[0]), abs=1e-5)
+    with pytest.raises(UserError, match="gives 2 numbers"):
+        read_again("numbers", num_labels=2, problem_type="regression")
 
 
 def test_whether_a_text_follows(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Language models through OpenAI's API, with OpenAI's own client."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +49,9 @@ def test_a_completion_is_what_the_model_writes(client: openai.OpenAI, writer: Mo
     found = client.completions.create(model="little", prompt="the cat", max_tokens=8, temperature=0.7, seed=5)
     expected = writer.generate("the cat", max_tokens=8, temperature=0.7, seed=5)
     assert found.choices[0].text == expected
-    assert found.choices[0].finish_reason in ("length", "stop")
+    (made,) = writer.generations(["the cat"], max_tokens=8, temperature=0.7, seed=5)[0]
+    assert found.choices[0].finish_reason == ("length" if made.reason == "length" else "stop")
+    assert abs(found.created - time.time()) < 60
     assert found.usage is not None
     assert found.usage.prompt_tokens == len(writer.bundle.source.encode("the cat"))
     assert 0 < found.usage.completion_tokens <= 8
@@ -63,11 +66,16 @@ def test_several_prompts_and_several_texts(client: openai.OpenAI) -> None:
 
 def test_streaming_is_the_same_text_in_pieces(client: openai.OpenAI) -> None:
     asked = {"model": "little", "prompt": "the", "max_tokens": 12, "seed": 3}
-    whole = client.completions.create(**asked).choices[0].text  # type: ignore[call-overload]
-    chunks = list(client.completions.create(**asked, stream=True))  # type: ignore[call-overload]
-    assert "".join(chunk.choices[0].text for chunk in chunks) == whole
-    assert len(chunks) > 2
-    assert chunks[-1].choices[0].finish_reason == "stop"
+    reasons = set()
+    for more in ({}, {"echo": True}, {"max_tokens": 2000}, {"stop": ["e", "a"]}):
+        whole = client.completions.create(**asked | more).choices[0]  # type: ignore[call-overload]
+        chunks = list(client.completions.create(**asked | more, stream=True))  # type: ignore[call-overload]
+        assert "".join(chunk.choices[0].text for chunk in chunks) == whole.text
+        assert chunks[-1].choices[0].finish_reason == whole.finish_reason
+        assert {chunk.choices[0].finish_reason for chunk in chunks[:-1]} <= {None}
+        reasons.add(whole.finish_reason)
+    assert len(chunks) >= 2
+    assert reasons == {"stop", "length"}
 
 
 def test_a_conversation(client: openai.OpenAI) -> None:
@@ -76,8 +84,13 @@ def test_a_conversation(client: openai.OpenAI) -> None:
     assert found.object == "chat.completion"
     assert found.choices[0].message.role == "assistant"
     stream = client.chat.completions.create(model="little", messages=said, max_tokens=6, seed=2, stream=True)  # type: ignore[arg-type]
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
-    assert text.strip() == found.choices[0].message.content
+    chunks = list(stream)
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == found.choices[0].message.content
+    assert chunks[-1].choices[0].finish_reason == found.choices[0].finish_reason
+    parts = [{"role": "user", "content": [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]}]
+    again = client.chat.completions.create(model="little", messages=[said[0], *parts], max_tokens=6, seed=2)  # type: ignore[list-item]
+    assert again.choices[0].message.content == found.choices[0].message.content
 
 
 def test_the_limit_of_tokens_holds(start: Start, served: Models) -> None:

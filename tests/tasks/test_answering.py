@@ -203,6 +203,27 @@ def test_windows_hold_the_question_and_all_of_the_text() -> None:
     assert row.tokens[begin:end].tolist() == doubled.tokenizer.encode("ab")
 
 
+def test_a_span_in_two_windows_is_one_span() -> None:
+    """Scores that are sure of one span: it is as likely in two windows as in one."""
+    tokenizer = Tokenizer.learn(["a b c d e f g h"], "word", 20)
+    question = Question("a b c d e f g h", "a")
+    for longest, count in ((12, 1), (9, 2)):
+        reader = Reader(tokenizer, longest, 4, 30)
+        (group,) = reader.windows([question])
+        assert len(group) == count
+        logits = []
+        for window in group:
+            begin = int(window.row.target[0][2])
+            scores = np.zeros((len(window.row.tokens), 2))
+            for place, (start, _) in enumerate(window.spans):
+                scores[begin + place] = 40.0 if question.context[start : start + 2].strip() == "d" else 0.0
+            logits.append(scores)
+        assert sum(bool((scores > 0).any()) for scores in logits) == count
+        found = reader.answer(question, group, logits)
+        assert found.text == "d"
+        assert found.probability == pytest.approx(1.0, abs=1e-6)
+
+
 def test_a_model_from_elsewhere_with_one_kind_of_text_answers() -> None:
     """RoBERTa's: two ends between question and context, one segment for both."""
     tokenizer = Tokenizer.learn(["who sings all day"], "word", 20)

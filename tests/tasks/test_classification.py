@@ -2,14 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from regard.api import load
+from regard.cli import app
 from regard.config import load_recipe, make_recipe
 from regard.errors import UserError
 from regard.tasks.classification import prepare
@@ -205,6 +208,97 @@ def test_rare_classes_count_for_more(files: Path, tmp_path: Path) -> None:
     assert rare[True] > rare[False] + 0.1
 
 
+def test_rare_labels_of_several_count_for_more(tmp_path: Path) -> None:
+    rows = [
+        (text, "rare,often" if i % 8 == 0 else "often" if i % 2 else "") for i, (text, _) in enumerate(sentences(64))
+    ]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    made, _ = prepare(Asked(recipe(tmp_path, {"labels": "several"}, class_weights=True), tmp_path, lambda _: None))
+    logits, targets = torch.zeros(1, 2), torch.tensor([[0.0, 1.0]])  # often is absent, rare is there
+    assert made.labels == ["often", "rare"]
+    expected = (np.log(2) + 7 * np.log(2)) / 2  # 8 of 64 have it: its presence weighs 56 / 8
+    assert float(made._loss(logits, targets, 0.0)) == pytest.approx(expected, rel=1e-5)
+    unsure = torch.tensor([[2.0, 0.0]])
+    assert float(made._loss(unsure, targets, 0.2)) < float(made._loss(unsure, targets, 0.0))  # smoothed: 0.1 of it
+
+
+def test_the_set_that_was_held_out_is_scored_as_in_training(tmp_path: Path) -> None:
+    """Columns by number, the label first: the file that the held-out examples are kept in has names."""
+    rows = sentences(300, 7)
+    (tmp_path / "train.tsv").write_text("".join(f"{label}\t{text}\t{i}\n" for i, (text, label) in enumerate(rows)))
+    run = train(recipe(tmp_path, {"dev": [], "text": ["2"], "label": "1"}), tmp_path / "run")
+    said = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), "--json"])
+    assert said.exit_code == 0, said.output
+    for metric, value in json.loads(said.output)["scores"].items():
+        assert value == pytest.approx(run.scores["dev"][metric]["value"], abs=1e-4)
+    assert run.scores["dev"]["accuracy"]["value"] > 0.9
+    said = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(tmp_path / "train.tsv")])
+    assert said.output.splitlines()[0].endswith(rows[0][0])  # the text, not the label beside it
+
+
+def test_two_texts_are_asked_for_where_two_were_learned(tmp_path: Path) -> None:
+    rows = "".join(f"{a}\t{b}\t{int(a == b)}\n" for a in GOOD for b in GOOD) * 4
+    (tmp_path / "train.tsv").write_text("one\tother\tsame\n" + rows)
+    data = {"dev": [], "text": ["one", "other"], "label": "same"}
+    train(recipe(tmp_path, data, steps=2, validate_every=2), tmp_path / "run")
+    run = CliRunner().invoke
+    said = run(app, ["predict", str(tmp_path / "run"), str(tmp_path / "train.tsv")])
+    assert said.output.splitlines()[1].split("\t")[1:] == ["good", "great"]
+    assert run(app, ["predict", str(tmp_path / "run")], input="good\tgreat\n").output.endswith("\tgood\tgreat\n")
+    model = load(tmp_path / "run")
+    with pytest.raises(UserError, match=r"input 1 has 1 texts; this model reads 2 \(one and other\)"):
+        model.predict(["good"])
+    said = run(app, ["evaluate", str(tmp_path / "run"), "--against", str(tmp_path / "run")])
+    assert "--against is for models that translate" in str(said.exception)
+    with pytest.raises(UserError, match=r"the ctranslate2 engine translates; .* is a model for classification"):
+        load(tmp_path / "run", engine="ctranslate2")
+
+
+def test_a_first_line_that_may_name_the_columns_is_told(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("id,review,sentiment\n" + "".join(f"{i},text {i},{i % 2}\n" for i in range(60)))
+    events: list[dict[str, Any]] = []
+    data = {"train": [str(tmp_path / "train.csv")], "dev": [], "text": [2], "label": 3}
+    prepare(Asked(recipe(tmp_path, data), tmp_path, events.append))
+    (told,) = (event["text"] for event in events if event["event"] == "warning")
+    assert "line 1 is read as an example, whose label 'sentiment' is nowhere else" in told
+
+
+def test_a_shape_that_is_not_taken_is_told(files: Path, trained: Path, tmp_path: Path) -> None:
+    asked = recipe(files, steps=2, validate_every=2)
+    changed = asked.model_copy(update={"model": MODEL | {"layers": 3, "dropout": 0.1}})
+    events: list[dict[str, Any]] = []
+    train(changed, tmp_path / "run", start_from=trained, callbacks=[events.append])
+    (told,) = (event["text"] for event in events if event["event"] == "warning")
+    assert told == "the model to go on from decides its shape: model.layers is 1, not 3"
+
+
+@pytest.mark.parametrize(
+    ("row", "labels", "words"),
+    [
+        ("the film\t", "one", "dev.tsv, line 1: there is no label"),
+        ("the film\t", "number", "dev.tsv, line 1: there is no label"),
+        ("the film\tnan", "number", "dev.tsv, line 1: 'nan' is not a number"),
+    ],
+)
+def test_what_is_scored_on_has_labels(tmp_path: Path, row: str, labels: str, words: str) -> None:
+    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in sentences(20)))
+    (tmp_path / "dev.tsv").write_text(row + "\n")
+    with pytest.raises(UserError, match=words):
+        prepare(Asked(recipe(tmp_path, {"labels": labels}), tmp_path, lambda _: None))
+
+
+def test_labels_that_look_like_numbers(tmp_path: Path) -> None:
+    labels = ["10", "2", "-1", "--1", "²"]
+    rows = [(text, labels[i % 5]) for i, (text, _) in enumerate(sentences(50))]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    made, _ = prepare(Asked(recipe(tmp_path), tmp_path, lambda _: None))
+    assert made.labels == ["-1", "2", "10", "--1", "²"]
+    with pytest.raises(UserError, match="here are 5: choose macro_f1"):
+        prepare(Asked(recipe(tmp_path, metric="f1"), tmp_path, lambda _: None))
+
+
 def test_several_labels_and_numbers(tmp_path: Path) -> None:
     rows = sentences(300, 4)
     both = [
@@ -217,6 +311,8 @@ def test_several_labels_and_numbers(tmp_path: Path) -> None:
     assert run.scores["dev"]["macro_f1"]["value"] > 0.9
     found = load(tmp_path / "several").predict(["the film was great and the film long"])[0]
     assert set(found.chosen) == {"good", "film"}
+    assert re.fullmatch(r"(good|film) 0\.\d+, (good|film) 0\.\d+\tthe film .*", found.table(1))
+    assert replace(found, chosen=()).table(1) == "-\tthe film was great and the film long"
     numbers = [(text, str(2.5 if label == "1" else -1.0)) for text, label in rows]
     (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in numbers))
     (tmp_path / "dev.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in numbers[:60]))

@@ -169,11 +169,29 @@ def test_half_of_the_second_texts_follow_and_half_are_from_elsewhere() -> None:
         assert row.tokens[: len(first)].tolist() == first.tolist()
         assert 1 <= len(other) <= len(row.tokens) - len(first)
         if labels[-1] == FOLLOWS:
-            assert row.tokens.tolist() == [*first.tolist(), *other.tolist()]
+            assert row.tokens[: len(first) + len(other)].tolist() == [*first.tolist(), *other.tolist()]
         else:
             assert any(BYTES.decode(other.tolist()) in text for text in whole)
     assert set(labels) == {FOLLOWS, STRANGE}
     assert np.mean(labels) == pytest.approx(0.5, abs=0.06)
+
+
+def test_neither_the_length_nor_the_beginning_tells_whether_a_text_follows() -> None:
+    """Documents of one to thirty lines: what guesses from these two alone is right half the time."""
+    made = np.random.default_rng(0)
+    lines = [[f"line {i} " + "x" * int(made.integers(30)) for i in range(made.integers(1, 30))] for _ in range(300)]
+    rows = Texts(flat(lines), BYTES, 96, pairs=True)
+    found: dict[tuple[int, bool], list[int]] = {}
+    for row in rows:
+        for seed in range(4):
+            first, second, label = rows._pair(row, np.random.default_rng([row.target, seed]))
+            begins = BYTES.decode(second.tolist()).startswith("line ")
+            found.setdefault((len(first) + len(second), begins), []).append(label)
+    count = sum(map(len, found.values()))
+    guessed = sum(max(labels.count(FOLLOWS), labels.count(STRANGE)) for labels in found.values() if len(labels) > 200)
+    seen = sum(len(labels) for labels in found.values() if len(labels) > 200)
+    assert seen > count / 2 > 2000
+    assert guessed / seen < 0.54
 
 
 def test_a_row_is_cut_where_a_line_ends() -> None:

@@ -157,6 +157,10 @@ def test_the_first_piece_carries_the_label(reader: Reader) -> None:
         expected += [label, *[NOTHING] * (len(ids) - 1)]
     assert row.target.tolist() == [*expected, NOTHING]
     assert len(pieces[1]) > 1
+    # A network that reads from left to right has read a word at its last piece.
+    ((row,),) = Reader(reader.tokenizer, LABELS, 16, 4, "gpt").rows([sentence])
+    places = [int(i) for i in np.flatnonzero(row.target != NOTHING)]
+    assert places == np.cumsum([len(ids) for ids in pieces]).tolist()
 
 
 def test_each_word_is_in_one_window_and_seen_whole(reader: Reader) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from regard.config import TrainConfig
-from regard.models import Transformer, TransformerConfig
+from regard.models import HEADS, Bert, BertConfig, HeadConfig, Transformer, TransformerConfig
 from regard.training.muon import Muon, orthogonalise
 from regard.training.optim import Optimizer, rate
 
@@ -186,6 +186,19 @@ def test_each_part_has_its_own_peak() -> None:
     optimizer = Optimizer(model, config, 16)
     assert run(model, optimizer, range(1, 2)) == [0.125]
     assert [g["lr"] for _, part in optimizer.parts for g in part.param_groups] == [0.025, 0.125, 0.125]
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_each_layer_further_down_learns_more_slowly(kind: Any) -> None:
+    body = Bert(BertConfig(vocabulary=20, d_model=8, d_ff=16, heads=2, layers=2, max_positions=8))
+    model = HEADS["classification"](body, HeadConfig(), 2)
+    config = TrainConfig(optimizer=kind, lr=0.1, matrix_lr=0.1, layer_decay=0.5, schedule="constant", warmup=0)
+    optimizer = Optimizer(model, config, 8)
+    optimizer.step(1)
+    rates = {optimizer.names[p]: g["lr"] for _, part in optimizer.parts for g in part.param_groups for p in g["params"]}
+    for name, peak in rates.items():
+        layer = 1 if "layers.0." in name else 2 if "layers.1." in name else 0 if name.startswith("body.") else 3
+        assert peak == pytest.approx(0.1 * 0.5 ** (3 - layer)), name
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

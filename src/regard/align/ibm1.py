@@ -69,12 +69,18 @@ class IBM1:
         return found
 
 
+def owed(matrix: Matrix) -> NDArray[np.bool_]:
+    """Which target words (T) are owed to a source word more than to the empty one, which has what is left to 1."""
+    found: NDArray[np.bool_] = matrix.max(1) > 1 - matrix.sum(1) + 1e-9
+    return found
+
+
 def both_ways(forward: Matrix, backward: Matrix) -> NDArray[np.bool_]:
     """Links (T S) that both directions find: each word's best of the other side, and the other way round."""
     links = np.zeros(forward.shape, bool)
     for target, source in enumerate(forward.argmax(1)):
         links[target, source] = backward[source].argmax() == target
-    return links
+    return links & owed(forward)[:, None] & owed(backward)
 
 
 def same_places(one: Matrix, other: Matrix) -> int:

@@ -53,6 +53,9 @@ def evaluate(
 
     task = read_facts(model)["task"]
     if task not in WRITING:
+        for option, given in (("--against", against), ("--output", output), ("--with", ensemble)):
+            if given:
+                raise UserError(f"{option} is for models that translate or summarise; {model} is one for {task}")
         way = {"language": _evaluate_text, "two-way": _evaluate_two_way}.get(task, _evaluate_reading)
         way(load(model, device=device), model, [str(f) for f in files or []], as_json)
         return

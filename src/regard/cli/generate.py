@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -40,8 +41,7 @@ def generate(
     }  # fmt: skip
     prompts = [prompt] if file is None else list(read_lines(file))
     if len(prompts) == n == 1 and not as_json:
-        sys.stdout.write(prompt)
-        for piece in writer.stream_text(prompt, **options):
+        for piece in chain([prompt], writer.stream_text(prompt, **options)):
             sys.stdout.write(piece)
             sys.stdout.flush()
         print()

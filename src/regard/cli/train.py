@@ -42,20 +42,20 @@ def train(
     keys: Annotated[bool, typer.Option("--keys", help="List every key of a recipe and leave.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Train a translator.
+    """Train a translator, or what else a recipe's task asks for.
 
     Examples: `regard train pairs.tsv --out runs/mine`, `regard train train.en train.de source=en target=de`,
     `regard train recipe.toml steps=2000 model.dropout=0.2`, `regard train runs/mine --resume`.
 
     Exit codes: 0 done; 2 a mistake in recipe or data; 75 stopped by SIGTERM or Ctrl-C with everything saved (after the
-    current update, within seconds); 130 a second Ctrl-C.
+    current update, within seconds); 130 a second Ctrl-C, or one before there was anything to save.
     """
     if keys:
         _print_keys()
         return
     from regard.training import session
     from regard.training.progress import Show
-    from regard.training.signals import SAVED, Stopped
+    from regard.training.signals import AT_ONCE, SAVED, Stopped
 
     if not resume and (step is not None or force):
         raise UserError("--step and --force go with --resume")
@@ -73,6 +73,9 @@ def train(
             callbacks=[] if quiet else [show],
         )
     except Stopped:
+        if not (folder / "recipe.toml").exists():
+            typer.echo("regard: stopped while the data was prepared: there is nothing to resume, begin again", err=True)
+            raise typer.Exit(AT_ONCE) from None
         raise typer.Exit(SAVED) from None
     finally:
         show.close()

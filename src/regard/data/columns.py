@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,18 @@ def read_sentences(
     return _as_bio(found) if labelled else found
 
 
-def as_bio(labels: Sequence[str]) -> list[str]:
+def plain_types(labels: Iterable[str]) -> frozenset[str]:
+    """Of a whole set of labels those that are a type alone; where none has B- or I-, E-MAIL is one too."""
+    inside = {label for label in labels if label != OUTSIDE}
+    bare = {label for label in inside if not PREFIXED.fullmatch(label)}
+    return frozenset(bare if any(label.startswith(("B-", "I-")) for label in inside) or not bare else inside)
+
+
+def as_bio(labels: Sequence[str], types: Set[str] = frozenset()) -> list[str]:
     """BIO from BIO, IO, IOB1, BIOES or BILOU, and from plain types: what continues no span begins one."""
-    plain = not any(PREFIXED.fullmatch(label) for label in labels)
     made, inside = [], ""
     for label in labels:
-        mark, kind = ("I", label) if plain else (label[0], label[2:])
+        mark, kind = ("I", label) if label in types else (label[0], label[2:])
         if label == OUTSIDE:
             made.append(OUTSIDE)
             inside = ""
@@ -75,13 +81,14 @@ def spans(labels: Sequence[str]) -> list[tuple[str, int, int]]:
 def _as_bio(sentences: Sequence[Sentence]) -> list[Sentence]:
     """The labels of a whole set are of one sort: all with a prefix, or none."""
     inside = [(label, s) for s in sentences for label in s.labels if label != OUTSIDE]
-    bare = next(((label, s) for label, s in inside if not PREFIXED.fullmatch(label)), None)
-    marked = next(((label, s) for label, s in inside if PREFIXED.fullmatch(label)), None)
+    types = plain_types(label for label, _ in inside)
+    bare = next(((label, s) for label, s in inside if label in types), None)
+    marked = next(((label, s) for label, s in inside if label not in types), None)
     if bare and marked:
         raise UserError(
             f"{bare[1].where}: label {bare[0]!r} has no B- or I- before it, but {marked[0]!r} ({marked[1].where}) does"
         )
-    return [Sentence(s.words, tuple(as_bio(s.labels)), s.where) for s in sentences]
+    return [Sentence(s.words, tuple(as_bio(s.labels, types)), s.where) for s in sentences]
 
 
 def _columns(path: Path, word: str, label: str, labelled: bool) -> Iterator[Sentence]:

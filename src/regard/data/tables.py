@@ -25,15 +25,21 @@ class Example:
 def read_examples(
     paths: Sequence[str | Path], texts: Sequence[str] = (), label: str = "", *, labelled: bool = True
 ) -> list[Example]:
-    """All rows. texts, label: columns by name or number from 1; by default the first and the last of two."""
+    """All rows. texts, label: columns by name or number from 1; by default the first and the last of two.
+
+    Without labels, a file that has as many columns as there are texts is taken as it is.
+    """
     found: list[Example] = []
     for path in map(Path, paths):
         rows = _rows(path)
         head = next(rows, None)
         if head is None:
             raise UserError(f"{path} is empty")
-        names, first = _names(path, head[1], [*texts, label])
-        columns = _columns(path, names, texts, label, labelled)
+        names, first = _names(path, head[1], [*texts, label], labelled)
+        bare = not labelled and len(names) == max(1, len(texts))
+        columns = list(range(len(names))) if bare else _columns(path, names, texts, label, labelled, head[1])
+        if head[0] == 0 or not first:
+            rows = _some(rows, path)
         for line, cells in [*([head] if first else []), *rows]:
             if len(cells) <= max(columns):
                 raise UserError(f"{path}, line {line}: {len(cells)} columns, where {max(columns) + 1} are needed")
@@ -78,36 +84,54 @@ def _objects(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
         missing = [name for name in names if name not in value]
         if missing:
             raise UserError(f"{path}, line {number}: no key {missing[0]!r}, which the first line has")
-        yield number, [_cell(value[name]) for name in names]
+        yield number, [_cell(value[name], f"{path}, line {number}") for name in names]
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, where: str) -> str:
+    if value is None:
+        return ""
     if isinstance(value, list):
+        with_comma = next((item for item in value if "," in str(item)), None)
+        if with_comma is not None:
+            raise UserError(f"{where}: {with_comma!r} has a comma, which stands between labels")
         return ",".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _names(path: Path, head: list[str], asked: Sequence[str]) -> tuple[list[str], bool]:
+def _names(path: Path, head: list[str], asked: Sequence[str], labelled: bool) -> tuple[list[str], bool]:
     """The columns' names, and whether the first row is an example itself: it is when it names nothing that is asked."""
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         return head, False
     cells = [cell.strip().lower() for cell in head]
-    wanted = [name.lower() for name in asked if name and not name.isdigit()]
-    known = any(cell in TEXTS for cell in cells) and any(cell in LABELS for cell in cells)
+    wanted = [name.lower() for name in asked if name and not name.isdecimal()]
+    known = any(cell in TEXTS for cell in cells) and (not labelled or any(cell in LABELS for cell in cells))
     if all(name in cells for name in wanted) if wanted else known:
         return [cell.strip() for cell in head], False
     return [str(i + 1) for i in range(len(head))], True
 
 
-def _columns(path: Path, names: list[str], texts: Sequence[str], label: str, labelled: bool) -> list[int]:
+def _some(rows: Iterator[tuple[int, list[str]]], path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows after the columns' names: there must be any."""
+    first = next(rows, None)
+    if first is None:
+        raise UserError(f"{path} has the columns' names and nothing below them")
+    yield first
+    yield from rows
+
+
+def _columns(
+    path: Path, names: list[str], texts: Sequence[str], label: str, labelled: bool, head: list[str]
+) -> list[int]:
+    """head: the first row, which shows what there is where no names were found."""
     lower = [name.lower() for name in names]
+    shown = ", ".join(cell.strip()[:30] for cell in head[:20])
 
     def find(name: str) -> int:
-        if name.isdigit() and 1 <= int(name) <= len(names):
+        if name.lower() in lower:  # a number may be a name too
+            return lower.index(name.lower())
+        if name.isdecimal() and 1 <= int(name) <= len(names):
             return int(name) - 1
-        if name.lower() not in lower:
-            raise UserError(f"{path} has no column {name!r}; it has {', '.join(names)} (or a number from 1)")
-        return lower.index(name.lower())
+        raise UserError(f"{path} has no column {name!r}; its first line is: {shown}. A number from 1 will do too")
 
     chosen = [find(name) for name in texts] or [next((lower.index(n) for n in TEXTS if n in lower), 0)]
     if not labelled:
@@ -116,5 +140,8 @@ def _columns(path: Path, names: list[str], texts: Sequence[str], label: str, lab
         return [*chosen, find(label)]
     named = next((lower.index(n) for n in LABELS if n in lower), None)
     if named is None and len(names) != len(chosen) + 1:
-        raise UserError(f"{path} has columns {', '.join(names)}; say with data.label which one is the label")
+        raise UserError(
+            f"{path} has {len(names)} columns, the first line is: {shown}; say with data.label which one is the label "
+            "(a name or a number from 1), and with data.text which one is the text"
+        )
     return [*chosen, named if named is not None else next(i for i in range(len(names)) if i not in chosen)]

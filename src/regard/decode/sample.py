@@ -106,6 +106,10 @@ class Sampler:
         """Nothing more is wanted of this row."""
         self.ended[row] = True
 
+    def full(self, row: int) -> bool:
+        """Whether a row has as many tokens as it may have."""
+        return bool(self.size[row] >= self.longest[row])
+
     def written(self, row: int) -> Hypothesis:
         ids = self.tokens[row, int(self.given[row]) :][: int(self.size[row])].tolist()
         total = float(self.log_prob[row])

@@ -1,7 +1,7 @@
 """Prompts in, texts out, as they come: a language model with its tokenizer."""
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,18 +97,23 @@ class Writer:
             found += self._sampled(some, options, first + start) if options.sample else self._searched(some, options)
         return found
 
-    def stream(self, prompt: str, options: DecodeOptions | None = None, number: int = 0) -> Iterator[str]:
-        """One text, piece by piece; together they are what `write` gives for the same prompt, options and number."""
+    def stream(self, prompt: str, options: DecodeOptions | None = None, number: int = 0) -> Generator[str, None, str]:
+        """One text, piece by piece; together they are what `write` gives for the same prompt, options and number.
+
+        At its end the generator gives back why the text ends, as `Generation.reason` does.
+        """
         options = (options or self.options).model_copy(update={"n_best": 1})
         if not options.sample:  # a search knows at its end what it says
-            yield self._searched([prompt], options)[0][0].text
-            return
+            found = self._searched([prompt], options)[0][0]
+            yield found.text
+            return found.reason
         sampler, (spelling,) = self._begun([prompt], options, [number])
         while not sampler.done:
             if piece := _advance(sampler, [spelling])[0]:
                 yield piece
         if piece := spelling.finish():
             yield piece
+        return _reason(spelling, sampler.full(0))
 
     @torch.inference_mode()
     def guesses(self, tokens: Sequence[int], top: int, most: int) -> tuple[int, list[Guess]]:
@@ -163,8 +168,7 @@ class Writer:
         for row, spelling in enumerate(spellings):
             spelling.finish()
             written = sampler.written(row)
-            full = len(written.tokens) >= int(sampler.longest[row])
-            reason = "stop" if spelling.stopped else "length" if full else "end"
+            reason = _reason(spelling, sampler.full(row))
             rows.append((written.score, Generation(spelling.text, written.log_prob, len(written.tokens), reason)))
         copies = options.n_best
         groups = [rows[i : i + copies] for i in range(0, len(rows), copies)]
@@ -188,14 +192,14 @@ class Writer:
             (group,) = beam_search(self.models, nothing, lengths, options, start, specials)
             made = []
             for hypothesis in group:
-                spelling = self._spelling(prompt, options)
+                spelling, count = self._spelling(prompt, options), 0
                 for token in hypothesis.tokens:
                     if not spelling.stopped:
                         spelling.add(token)
+                        count += 1
                 spelling.finish()
-                full = len(hypothesis.tokens) >= options.most(int(lengths))
-                reason = "stop" if spelling.stopped else "length" if full else "end"
-                made.append(Generation(spelling.text, hypothesis.log_prob, len(hypothesis.tokens), reason))
+                reason = _reason(spelling, len(hypothesis.tokens) >= options.most(int(lengths)))
+                made.append(Generation(spelling.text, hypothesis.log_prob, count, reason))
             found.append(made)
         return found
 
@@ -210,11 +214,15 @@ class Writer:
         return none, torch.zeros(count, dtype=torch.long, device=self.device)
 
 
+def _reason(spelling: Spelling, full: bool) -> str:
+    return "stop" if spelling.stopped else "length" if full else "end"
+
+
 def _advance(sampler: Sampler, spellings: Sequence[Spelling]) -> list[str]:
-    """One step; what each row can show now. A row that came upon a stop text ends."""
+    """One step; what each row can show now. A row that came upon a stop text, or is long enough, ends."""
     pieces = []
     for row, (token, spelling) in enumerate(zip(sampler.step(), spellings, strict=True)):
         pieces.append("" if token is None else spelling.add(token))
-        if token is not None and spelling.stopped:
+        if token is not None and (spelling.stopped or sampler.full(row)):
             sampler.stop(row)
     return pieces

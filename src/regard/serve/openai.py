@@ -3,9 +3,9 @@
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from functools import wraps
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -23,6 +23,7 @@ TYPES = {400: "invalid_request_error", 403: "authentication_error", 404: "invali
 REASONS = {"end": "stop", "stop": "stop", "length": "length"}
 MOST = 16  # texts of one request
 Handler = Callable[[Request], Awaitable[Response]]
+Pieces = Generator[str, None, str]  # gives back why the text ends
 
 
 def _listed(value: Any) -> Any:
@@ -57,9 +58,18 @@ class Completion(Asked):
     echo: bool | None = Field(None, description="With the prompt before the text.")
 
 
+def _plain(content: Any) -> Any:
+    """The text of a message that comes in parts."""
+    if not isinstance(content, list):
+        return content
+    if not all(isinstance(part, dict) and part.get("type") == "text" and "text" in part for part in content):
+        raise ValueError("parts of a message can be texts alone here")
+    return "".join(str(part["text"]) for part in content)
+
+
 class Message(BaseModel):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str
+    content: Annotated[str, BeforeValidator(_plain)]
 
 
 class Chat(Asked):
@@ -69,7 +79,7 @@ class Chat(Asked):
 
 def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["OpenAI"], default_response_class=JSONResponse)
-    begun = int(time.time())
+    begun = int(time.time())  # a model is as old as the server
 
     def listed(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": begun, "owned_by": "regard"}
@@ -100,7 +110,7 @@ def routes(service: Service) -> APIRouter:
         asked = await read(Completion, request)
         prompts = asked.prompt or [""]
         writer = admitted(request, asked, prompts)
-        told = _Told("cmpl", "text_completion", asked.model, begun, lambda text: {"text": text}, {"logprobs": None})
+        told = _Told("cmpl", "text_completion", asked.model, lambda text: {"text": text}, {"logprobs": None})
         return await written(writer, asked, prompts, told, echo=bool(asked.echo))
 
     @post("/chat/completions", Chat)
@@ -113,8 +123,8 @@ def routes(service: Service) -> APIRouter:
         asked = asked.model_copy(update={"stop": [*asked.stop, "\nuser:", "\nassistant:"]})
         writer = admitted(request, asked, [prompt])
         what = "chat.completion.chunk" if asked.stream else "chat.completion"
-        told = _Told("chatcmpl", what, asked.model, begun, _delta if asked.stream else _turn)
-        return await written(writer, asked, [prompt], told)
+        told = _Told("chatcmpl", what, asked.model, _delta if asked.stream else _turn)
+        return await written(writer, asked, [prompt], told, turn=True)
 
     def admitted(request: Request, asked: Asked, prompts: list[str]) -> Model:
         bearer = request.headers.get("authorization", "")
@@ -127,14 +137,18 @@ def routes(service: Service) -> APIRouter:
         return service.models.writers[asked.model]
 
     async def written(
-        writer: Model, asked: Asked, prompts: list[str], told: "_Told", *, echo: bool = False
+        writer: Model, asked: Asked, prompts: list[str], told: "_Told", *, echo: bool = False, turn: bool = False
     ) -> Response:
         options = asked.options(service.settings.token_limit)
         if asked.stream:
-            pieces = writer.stream_text(prompts[0], **options | {"n": 1})
+            text = writer.stream_text(prompts[0], **options | {"n": 1})
+            pieces = _stripped(text) if turn else text
             first = await service.writing.run(lambda: _next(pieces))  # what is wrong shows while there is a status
+            opening = (
+                {"delta": {"role": "assistant", "content": ""}} if turn else {"text": prompts[0]} if echo else None
+            )
             return StreamingResponse(
-                told.events(service, first, pieces),
+                told.events(service, opening, first, pieces),
                 media_type="text/event-stream",
                 headers={"Cache-Control": "no-store"},
             )
@@ -150,9 +164,10 @@ class _Told:
     """An answer in their words."""
 
     def __init__(
-        self, kind: str, what: str, model: str, created: int, shape: Callable[[str], dict[str, Any]], more: Any = None
+        self, kind: str, what: str, model: str, shape: Callable[[str], dict[str, Any]], more: Any = None
     ) -> None:
-        self.facts = {"id": f"{kind}-{secrets.token_hex(12)}", "object": what, "created": created, "model": model}
+        number, now = secrets.token_hex(12), int(time.time())
+        self.facts = {"id": f"{kind}-{number}", "object": what, "created": now, "model": model}
         self.shape, self.more = shape, more or {}
 
     def whole(self, found: list[list[Generation]], before: list[str], read_tokens: int) -> dict[str, Any]:
@@ -165,19 +180,24 @@ class _Told:
         usage = {"prompt_tokens": read_tokens, "completion_tokens": made, "total_tokens": read_tokens + made}
         return self.facts | {"choices": choices, "usage": usage}
 
-    async def events(self, service: Service, first: str | None, pieces: Iterator[str]) -> AsyncIterator[str]:
-        piece = first
+    async def events(
+        self, service: Service, opening: dict[str, Any] | None, first: "_Step", pieces: Pieces
+    ) -> AsyncIterator[str]:
+        """opening: what comes before all that is written."""
         try:
-            while piece is not None:
-                yield self._event(piece, None)
-                piece = await service.writing.run(lambda: _next(pieces))
-            yield self._event("", "stop")
+            if opening is not None:
+                yield self._event(opening, None)
+            step = first
+            while step.ended is None:
+                yield self._event(self.shape(step.text), None)
+                step = await service.writing.run(lambda: _next(pieces))
+            yield self._event({"delta": {}} if "delta" in self.shape("") else self.shape(""), REASONS[step.ended])
             yield "data: [DONE]\n\n"
         except Refusal as refusal:
             yield f"data: {json.dumps({'error': {'message': refusal.message, 'type': 'server_error'}})}\n\n"
 
-    def _event(self, text: str, reason: str | None) -> str:
-        choice = {"index": 0, **self.shape(text), **self.more, "finish_reason": reason}
+    def _event(self, shape: dict[str, Any], reason: str | None) -> str:
+        choice = {"index": 0, **shape, **self.more, "finish_reason": reason}
         return f"data: {json.dumps(self.facts | {'choices': [choice]}, ensure_ascii=False)}\n\n"
 
 
@@ -207,5 +227,35 @@ def _turn(text: str) -> dict[str, Any]:
     return {"message": {"role": "assistant", "content": text.strip()}}
 
 
-def _next(pieces: Iterator[str]) -> str | None:
-    return checked(lambda: next(pieces, None))
+def _stripped(pieces: Pieces) -> Pieces:
+    """Without the space around the text, as `_turn` gives it: what is space waits for what comes after."""
+    waiting, begun = "", False
+    try:
+        while True:
+            text = waiting + next(pieces)
+            text = text if begun else text.lstrip()
+            piece = text.rstrip()
+            waiting = text[len(piece) :]
+            begun = begun or bool(piece)
+            if piece:
+                yield piece
+    except StopIteration as stop:
+        reason: str = stop.value
+        return reason
+
+
+class _Step(NamedTuple):
+    """A piece of a text, or why it has ended."""
+
+    text: str
+    ended: str | None = None
+
+
+def _next(pieces: Pieces) -> _Step:
+    def step() -> _Step:
+        try:
+            return _Step(next(pieces))
+        except StopIteration as stop:
+            return _Step("", stop.value)
+
+    return checked(step)

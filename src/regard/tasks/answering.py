@@ -29,10 +29,11 @@ THRESHOLD = "no answer threshold"  # among a model's scores on dev
 
 @dataclass(frozen=True)
 class Window:
-    """A question and a part of its context; spans: the characters of each of that part's tokens."""
+    """A question and a part of its context, from its token `first` on; spans: the characters of each of its tokens."""
 
     row: Row  # its target (R 4): first and last token of an answer, and where the context begins and ends
     spans: NDArray[np.int64]  # N 2
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Answer:
     probability: float
     none: float
     margin: float  # by how much the score of no answer is above that of this one
+
+    def said(self, threshold: float | None) -> str:
+        """The text, or nothing when the margin is above the threshold."""
+        return "" if threshold is not None and self.margin > threshold else self.text
 
 
 class Reader:
@@ -76,7 +81,7 @@ class Reader:
                 for a, b in (_tokens(spans, start, start + len(text)) for text, start in question.answers)
             ] or [(0, 0)]
             target = np.array([(*target, begin, end) for target in targets])
-            made.append(Window(Row(np.array(tokens), second, target), spans[first:last]))
+            made.append(Window(Row(np.array(tokens), second, target), spans[first:last], first))
         return made
 
     def collate(self, rows: Sequence[Row], draws: np.random.Generator | None = None) -> Batch:
@@ -96,17 +101,20 @@ class Reader:
     def answer(self, question: Question, group: Sequence[Window], logits: Sequence[NDArray[np.float64]]) -> Answer:
         """The best span of all windows; no answer scores as in the window that believes in it least, as published."""
         none = min(float(scores[0].sum()) for scores in logits)
-        best, start, end, total = -np.inf, 0, 0, none
+        count = group[-1].first + len(group[-1].spans)
+        every = np.full((self.max_answer, count), -np.inf)  # a span that two windows have scores as in the better one
+        places = np.zeros((count, 2), dtype=np.int64)
         for window, scores in zip(group, logits, strict=True):
             _, _, first, last = window.row.target[0]
-            if first == last:  # an empty context
-                continue
+            here = slice(window.first, window.first + last - first)
+            places[here] = window.spans
             sums = spans_of(scores[first:last], self.max_answer)  # K N
-            total = np.logaddexp(total, np.logaddexp.reduce(sums, axis=None))
-            more, place = np.unravel_index(sums.argmax(), sums.shape)
-            if sums[more, place] > best:
-                best = float(sums[more, place])
-                start, end = int(window.spans[place, 0]), int(window.spans[place + more, 1])
+            every[: len(sums), here] = np.maximum(every[: len(sums), here], sums)
+        best, start, end = -np.inf, 0, 0
+        if count:  # else the context is empty
+            more, place = np.unravel_index(every.argmax(), every.shape)
+            best, start, end = float(every[more, place]), int(places[place, 0]), int(places[place + more, 1])
+        total = np.logaddexp(none, np.logaddexp.reduce(every, axis=None))
         text = question.context[start:end]
         start, end = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
         return Answer(
@@ -118,7 +126,7 @@ class Reader:
         self, questions: Sequence[Question], answers: Sequence[Answer], threshold: float | None = None
     ) -> dict[str, float]:
         """Exact match and F1 as SQuAD counts them. With a threshold, a margin above it means no answer."""
-        given = ["" if threshold is not None and a.margin > threshold else a.text for a in answers]
+        given = [a.said(threshold) for a in answers]
         made = np.array([of_answer(text, [t for t, _ in q.answers]) for text, q in zip(given, questions, strict=True)])
         found = {"exact": float(made[:, 0].mean()), "f1": float(made[:, 1].mean())}
         silent = np.array([not question.answers for question in questions])
@@ -175,9 +183,14 @@ class AnsweringTask:
             for group, found in zip(groups, logits, strict=True)
             for window, scores in zip(group, found, strict=True)
         ]
-        scores = self.reader.scores(self.dev, answers, self._threshold(answers))
+        threshold = self._threshold(answers)
+        scores = self.reader.scores(self.dev, answers, threshold)
         samples = [
-            {"source": q.question, "output": a.text, "reference": q.answers[0][0] if q.answers else ""}
+            {
+                "source": q.question,
+                "output": a.said(threshold),
+                "reference": q.answers[0][0] if q.answers else "",
+            }
             for q, a in zip(self.dev[: self.recipe.train.samples], answers, strict=False)
         ]
         return Evaluation({"loss": sum(losses) / len(losses), **scores}, samples)

@@ -2,6 +2,8 @@
 
 # Shapes: B batch, N examples, C classes.
 
+import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +27,8 @@ from regard.tasks.vocabulary import hold_out, tokenizer_for
 from regard.text import Tokenizer
 from regard.text.sampling import Splitter
 
+WHOLE = re.compile(r"-?[0-9]{1,18}")
+
 
 class Reader:
     """From examples to rows, and from rows to probabilities (or numbers): what training and prediction share."""
@@ -32,7 +36,7 @@ class Reader:
     def __init__(self, tokenizer: Tokenizer, labels: Sequence[str], kind: str, longest: int) -> None:
         self.tokenizer, self.labels, self.kind, self.longest = tokenizer, list(labels), kind, longest
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example], *, labelled: bool = True) -> list[Row]:
         firsts = self.tokenizer.encode_batch([example.texts[0] for example in examples])
         pairs = [example.texts[1] if len(example.texts) > 1 else None for example in examples]
         seconds = [None if text is None else self.tokenizer.encode(text) for text in pairs]
@@ -40,12 +44,15 @@ class Reader:
         found = []
         for example, first, second in zip(examples, firsts, seconds, strict=True):
             tokens, begin = framed(self.tokenizer.specials, first, second, self.longest)
-            found.append(Row(tokens, begin, self._target(example, numbers)))
+            found.append(Row(tokens, begin, self._target(example, numbers) if labelled else self._no_target()))
         return found
+
+    def _no_target(self) -> Any:
+        return np.zeros(len(self.labels), dtype=np.float32) if self.kind == "several" else 0
 
     def _target(self, example: Example, numbers: dict[str, int]) -> Any:
         if not example.label and self.kind != "several":
-            return 0 if self.kind == "one" else 0.0
+            raise UserError(f"{example.where}: there is no label")
         if self.kind == "number":
             return _number(example)
         given = _several(example.label) if self.kind == "several" else [example.label]
@@ -95,7 +102,7 @@ class ClassificationTask:
         config = recipe.train
         self.splitter = Splitter(reader.tokenizer, config.split) if config.split else None
         self.batches = RowBatches(train, config.batch_tokens, config.batch, recipe.seed, self._drawn)
-        self.weights = _balanced(train, len(self.labels)) if config.class_weights and reader.kind == "one" else None
+        self.weights = _balanced(train, len(self.labels), reader.kind) if config.class_weights else None
 
     def model(self) -> Any:
         body = MODELS[self.recipe.network_name](self.recipe.network(len(self.source), len(self.source)))
@@ -119,9 +126,11 @@ class ClassificationTask:
     def _loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         if self.reader.kind == "number":
             return F.mse_loss(logits[:, 0], targets, reduction="sum")
-        if self.reader.kind == "several":
-            return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / logits.size(1)
         weights = None if self.weights is None else self.weights.to(logits)
+        if self.reader.kind == "several":
+            softer = targets * (1 - smoothing) + smoothing / 2
+            lost = F.binary_cross_entropy_with_logits(logits, softer, pos_weight=weights, reduction="sum")
+            return lost / logits.size(1)
         return F.cross_entropy(logits, targets, weights, reduction="sum", label_smoothing=smoothing)
 
     def evaluate(self, model: Any) -> Evaluation:
@@ -152,6 +161,9 @@ def prepare(asked: Asked) -> tuple[ClassificationTask, dict[str, Any]]:
     names = _labels(train, data.labels)
     if data.labels != "number" and len(names) < 2:
         raise UserError(f"the training data has one label only: {names}; there is nothing to learn")
+    if recipe.metric == "f1" and data.labels == "one" and len(names) > 2:
+        raise UserError(f"train.metric f1 is that of one of two classes; here are {len(names)}: choose macro_f1")
+    _warn_of_header(train, asked)
     tokenizer = tokenizer_for(asked, (text for example in train for text in example.texts))
     reader = Reader(tokenizer, names, data.labels, data.max_length)
     task = ClassificationTask(recipe, reader, *map(reader.rows, (train, dev, test)))
@@ -160,23 +172,30 @@ def prepare(asked: Asked) -> tuple[ClassificationTask, dict[str, Any]]:
     return task, {"data": fingerprint(data.train), "pairs": len(train), "tokenizers": [tokenizer.checksum] * 2}
 
 
+def _warn_of_header(examples: Sequence[Example], asked: Asked) -> None:
+    """Where columns have numbers, a first line that names them is read as an example."""
+    counts = Counter(example.label for example in examples)
+    for example in examples:
+        if example.where.endswith(", line 1") and counts[example.label] == 1 < len(counts) < len(examples) / 2:
+            text = f"{example.where} is read as an example, whose label {example.label!r} is nowhere else"
+            asked.tell({"event": "warning", "text": f"{text}; if it names the columns, give data.text these names"})
+
+
 def _labels(examples: Sequence[Example], kind: str) -> list[str]:
     """In their order: by number if they are numbers, else by name."""
     if kind == "number":
         for example in examples:
             _number(example)
         return []
-    given = {label for e in examples for label in (_several(e.label) if kind == "several" else [e.label])}
     for example in examples:
         if not example.label and kind == "one":
             raise UserError(f"{example.where}: there is no label")
+    given = {label for e in examples for label in (_several(e.label) if kind == "several" else [e.label])}
     if len(given) > 1000:
         raise UserError(
             f"{len(given):,} different labels: is data.label the right column? Numbers are labels = 'number'"
         )
-    return sorted(
-        given, key=lambda name: (not name.lstrip("-").isdigit(), int(name) if name.lstrip("-").isdigit() else 0, name)
-    )
+    return sorted(given, key=lambda name: (not WHOLE.fullmatch(name), int(name) if WHOLE.fullmatch(name) else 0, name))
 
 
 def _several(label: str) -> list[str]:
@@ -185,11 +204,18 @@ def _several(label: str) -> list[str]:
 
 def _number(example: Example) -> float:
     try:
-        return float(example.label)
+        number = float(example.label)
     except ValueError:
-        raise UserError(f"{example.where}: {example.label!r} is not a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{example.where}: {example.label!r} is not a number")
+    return number
 
 
-def _balanced(rows: Sequence[Row], classes: int) -> Tensor:
+def _balanced(rows: Sequence[Row], classes: int, kind: str) -> Tensor:
+    """The weight of each class; of several labels, that of a label's being there beside its being absent."""
+    if kind == "several":
+        there = torch.tensor(np.sum([row.target for row in rows], axis=0))
+        return (len(rows) - there).clamp(min=1) / there
     counts = Counter(int(row.target) for row in rows)
     return torch.tensor([len(rows) / (classes * counts[i]) for i in range(classes)])

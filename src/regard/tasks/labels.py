@@ -10,16 +10,20 @@ Ints = NDArray[np.int64]
 
 
 def of_classes(truth: Ints, probabilities: Floats) -> dict[str, float]:
-    """truth: N. probabilities: N C. F1 is that of the last class, which is the positive one of two."""
+    """truth: N. probabilities: N C. Macro F1 is over the classes that are there or are guessed.
+
+    Of two classes there is the F1 of the last one too, the positive one.
+    """
     classes = probabilities.shape[1]
     guesses = probabilities.argmax(1)
     table = np.zeros((classes, classes))  # truth x guess
     np.add.at(table, (truth, guesses), 1)
     each = _f1(np.diag(table), table.sum(0), table.sum(1))
+    seen = table.sum(0) + table.sum(1) > 0
     return {
         "accuracy": float((guesses == truth).mean()),
-        "macro_f1": float(each.mean()),
-        "f1": float(each[-1]),
+        "macro_f1": float(each[seen].mean()),
+        **({"f1": float(each[-1])} if classes == 2 else {}),
         "matthews": matthews(table),
         "calibration_error": calibration_error(probabilities.max(1), guesses == truth),
     }

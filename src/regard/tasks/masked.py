@@ -128,16 +128,33 @@ class Texts(Rows):
         return Row(seen, begin, targets)
 
     def _pair(self, row: Row, draws: np.random.Generator) -> tuple[Tokens, Tokens, int]:
-        """A row's text in two, or its beginning with the second half of a row of another document."""
+        """A row's text in two, or its beginning with as much of another document.
+
+        Both begin at a line's beginning, or neither, and both are as long: that alone tells nothing.
+        """
         place = self._break(row.tokens, draws)
         first, second = row.tokens[:place], row.tokens[place:]
+        strange = self._strange(row, len(second), bool(self.line_end[first[-1]]), draws)
         if draws.random() < 0.5:
-            return first, second, FOLLOWS
+            return first, second[: len(strange)], FOLLOWS
+        return first, strange, STRANGE
+
+    def _strange(self, row: Row, size: int, at_line: bool, draws: np.random.Generator) -> Tokens:
+        """So many tokens of another document, fewer if it ends before."""
         document = int(self.firsts.searchsorted(row.target, "right")) - 1
         before, after = int(self.firsts[document]), int(self.firsts[document + 1])
         other = int(draws.random() * (len(self) - (after - before)))
-        strange = self[other if other < before else other + after - before].tokens
-        return first, strange[self._break(strange, draws) :][: len(second)], STRANGE
+        other = other if other < before else other + after - before
+        begin, end = (int(place) for place in self._span(other))
+        found = int(self.firsts.searchsorted(other, "right")) - 1
+        opening, last = int(self.begins[found]), int(self.ends[found])  # of the other document
+        places = np.arange(begin, end)
+        if at_line:
+            starts = places[(places == opening) | self.line_end[self.tokens[places - 1]]]
+            places = starts if len(starts) else places
+        roomy = places[places + size <= last]
+        place = int(roomy[int(draws.random() * len(roomy))]) if len(roomy) else int(places[0])
+        return self.tokens[place : min(place + size, last)].astype(np.int64)
 
     def _break(self, tokens: Tokens, draws: np.random.Generator) -> int:
         """Where a row is cut in two: after a line if one ends inside, else anywhere."""

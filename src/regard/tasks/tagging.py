@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from regard.config import Recipe
 from regard.data.cache import fingerprint
-from regard.data.columns import OUTSIDE, Sentence, as_bio, read_sentences
+from regard.data.columns import OUTSIDE, Sentence, as_bio, plain_types, read_sentences
 from regard.errors import UserError
 from regard.models import HEADS, MODELS
 from regard.models.heads import Tagger
@@ -30,14 +30,19 @@ NOTHING = -100  # the target of a token that carries no label
 class Reader:
     """From sentences to rows, and from rows to labels: what training and prediction share.
 
-    A word is encoded by itself; its first piece carries the label. A long sentence is read in windows that overlap, and
+    A word is encoded by itself; its first piece carries the label, or its last, for a network that has read no further
+    than a piece when it speaks of it (network: its name). A long sentence is read in windows that overlap, and
     each word belongs to the one that shows most around it: none is lost, none counts twice.
     """
 
-    def __init__(self, tokenizer: Tokenizer, labels: Sequence[str], longest: int, stride: int) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, labels: Sequence[str], longest: int, stride: int, network: str = "bert"
+    ) -> None:
+        self.last = bool(getattr(MODELS[network], "causal", False))
         self.tokenizer, self.labels, self.stride = tokenizer, list(labels), stride
         self.room = max(1, longest - 2)  # between begin and end
         self.barred = _barred(self.labels)
+        self.types = plain_types(self.labels)  # a model from elsewhere may have labels without B- and I-
 
     def rows(self, sentences: Sequence[Sentence]) -> list[list[Row]]:
         """The windows of each sentence."""
@@ -60,7 +65,8 @@ class Reader:
             ids, marks = [], [NOTHING]
             for place in range(first, last):
                 ids += pieces[place]
-                marks += [targets[place] if begin <= place < end else NOTHING, *[NOTHING] * (len(pieces[place]) - 1)]
+                label, rest = targets[place] if begin <= place < end else NOTHING, [NOTHING] * (len(pieces[place]) - 1)
+                marks += [*rest, label] if self.last else [label, *rest]
             tokens, second = self.tokenizer.specials.framed(ids)
             made.append(Row(np.array(tokens), second, np.array([*marks, NOTHING])))
         return made
@@ -107,7 +113,7 @@ class Reader:
         return made
 
     def tags(self, logits: NDArray[np.float64]) -> list[str]:
-        return as_bio([self.labels[i] for i in self.chosen(logits)])
+        return as_bio([self.labels[i] for i in self.chosen(logits)], self.types)
 
     def scores(
         self, sentences: Sequence[Sentence], logits: Sequence[NDArray[np.float64]]
@@ -186,7 +192,8 @@ def prepare(asked: Asked) -> tuple[TaggingTask, dict[str, Any]]:
         raise UserError("every word of the training data is labelled O; there is nothing to learn")
     labels = [OUTSIDE, *(f"{mark}-{kind}" for kind in kinds for mark in "BI")]
     tokenizer = tokenizer_for(asked, (" ".join(sentence.words) for sentence in train))
-    task = TaggingTask(recipe, Reader(tokenizer, labels, data.max_length, data.stride), train, dev, test)
+    reader = Reader(tokenizer, labels, data.max_length, data.stride, recipe.network_name)
+    task = TaggingTask(recipe, reader, train, dev, test)
     told = f"{len(train):,} training sentences, {len(dev):,} dev; spans of {', '.join(kinds)}"
     asked.tell({"event": "prepare", "text": told})
     return task, {"data": fingerprint(data.train), "pairs": len(train), "tokenizers": [tokenizer.checksum] * 2}

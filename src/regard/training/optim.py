@@ -42,19 +42,25 @@ class Optimizer:
         decay = config.weight_decay if config.optimizer != "adam" else 0.0
         self.parts: list[tuple[float, torch.optim.Optimizer]] = []
         rest = list(self.names)
-        if config.optimizer == "muon" and matrices:
-            self.parts.append((config.matrix_lr, Muon(matrices, lr=config.matrix_lr, weight_decay=decay)))
-            held = set(matrices)
-            rest = [p for p in rest if p not in held]
         depths = _depths(model)
         top = max(depths.values())
+
+        def below(p: Tensor) -> int:
+            """How many layers further down than the last it stands, if that matters."""
+            return top - depths[self.names[p]] if config.layer_decay < 1 else 0
+
+        if config.optimizer == "muon" and matrices:
+            layers = {depth: [m for m in matrices if below(m) == depth] for depth in sorted(set(map(below, matrices)))}
+            chosen = [{"params": found, "share": config.layer_decay**depth} for depth, found in layers.items()]
+            self.parts.append((config.matrix_lr, Muon(chosen, lr=config.matrix_lr, weight_decay=decay)))
+            held = set(matrices)
+            rest = [p for p in rest if p not in held]
         groups: dict[tuple[int, bool], dict[str, Any]] = {}
         for p in rest:
-            below = top - depths[self.names[p]] if config.layer_decay < 1 else 0
             vector = p.ndim < 2
-            share = config.layer_decay**below * (config.vector_share if vector else 1.0)
+            share = config.layer_decay ** below(p) * (config.vector_share if vector else 1.0)
             group = {"params": [], "weight_decay": 0.0 if vector else decay, "share": share}
-            groups.setdefault((below, vector), group)["params"].append(p)
+            groups.setdefault((below(p), vector), group)["params"].append(p)
         adam = torch.optim.AdamW(
             [groups[key] for key in sorted(groups)], lr=config.peak, betas=config.betas, eps=config.eps, fused=True
         )

@@ -13,6 +13,7 @@ from regard.bundle import Bundle, load_bundle
 from regard.config import GENTLE, WRITING, Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import cache_folder, sweep, write_text
+from regard.models import MODELS
 from regard.nn import native
 from regard.tasks.task import Asked, Pairs, Task
 from regard.training.checkpoint import Checkpoint
@@ -86,6 +87,7 @@ class _Session:
             torch.manual_seed(mixed(recipe.seed, 0))  # the decoder's first weights
             self.parent = with_decoder(self.parent, recipe)
         self.recipe = absolute_paths(_like(recipe, self.parent) if self.parent else recipe, base)
+        self.not_taken = _not_taken(recipe, self.parent) if self.parent else []
         self.pairs, self.dev = pairs, dev
         self.task: Task
         self.facts: dict[str, Any]
@@ -100,6 +102,9 @@ class _Session:
             self._prepare()
         write_text(self.run.recipe_path, self.recipe.to_toml())
         self._warn_of_rate()
+        if self.not_taken:
+            told = "; ".join(self.not_taken)
+            self._tell({"event": "warning", "text": f"the model to go on from decides its shape: {told}"})
         return self._finish(self._fit())
 
     def resumed(self, step: int | None, force: bool) -> Bundle:
@@ -324,6 +329,19 @@ def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
     return {(name, str(value)) for name, value in facts.items()}
 
 
+def _not_taken(recipe: Recipe, parent: Bundle) -> list[str]:
+    """What the recipe says of the model's shape and the model to go on from decides otherwise."""
+    if "name" in recipe.model and recipe.network_name != parent.name:
+        return [f"model.name is {parent.name!r}, not {recipe.network_name!r}"]
+    network = MODELS[recipe.network_name]
+    if parent.name != recipe.network_name:
+        return []
+    asked = {**network.sizes.get(recipe.model.get("size", ""), {}), **recipe.model}
+    there, wanted = (config.model_dump(mode="json") for config in (parent.model.config, recipe.shape()))
+    keys = [key for key in asked if key in there and not key.endswith("dropout")]
+    return [f"model.{key} is {there[key]!r}, not {wanted[key]!r}" for key in keys if there[key] != wanted[key]]
+
+
 def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     """The recipe with the shape and languages of the model to go on from."""
     config = parent.model.config.model_dump(
@@ -332,6 +350,11 @@ def _like(recipe: Recipe, parent: Bundle) -> Recipe:
     dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout") and key in config}
     model = {"name": parent.name, **config, **dropouts}
     shared = parent.source.checksum == parent.target.checksum
+    if parent.source.uncased and recipe.task in (*WRITING, "language", "two-way"):
+        raise UserError(
+            f"{recipe.task} has words with capitals to give, and the model to go on from was trained without any "
+            "(tokenizer.uncased); train one with tokenizer.uncased=false"
+        )
     if recipe.tokenizer.uncased and not parent.source.uncased:
         raise UserError("tokenizer.uncased: the model to go on from has a tokenizer of its own, which is not uncased")
     taken = {"kind": parent.source.kind, "shared": shared, "uncased": parent.source.uncased}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SAVED = 75  # exit code: stopped on request with everything saved (EX_TEMPFAIL: try again later)
-AT_ONCE = 130  # exit code: a second Ctrl-C
+AT_ONCE = 130  # exit code: a second Ctrl-C, or one before there was anything to save
 
 
 class Stopped(BaseException):

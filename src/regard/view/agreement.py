@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.align import IBM1, same_places
+from regard.align import IBM1, owed, same_places
 from regard.view.look import look
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ def agreement(model: "Model", pairs: Iterable[tuple[str, str]], aligner: IBM1) -
         ours, theirs = ([word.strip() for word in found.axes[side].tokens[:-1]] for side in ("source", "target"))
         if ours and theirs:
             counted = aligner.matrix(ours, theirs)
-            words += len(theirs)
-            same += same_places(found.alignment()[:-1, :-1], counted)
+            known = owed(counted)  # the others come from nowhere
+            words += int(known.sum())
+            same += same_places(found.alignment()[:-1, :-1][known], counted[known])
             places = np.arange(len(theirs)) * len(ours) // len(theirs)
-            diagonal += int((places == counted.argmax(1)).sum())
+            diagonal += int((places == counted.argmax(1))[known].sum())
     return Agreement(words, same, diagonal)

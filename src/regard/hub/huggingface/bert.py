@@ -24,25 +24,28 @@ CLASSES = {
     "ForQuestionAnswering": "answering",
 }  # fmt: skip
 FAMILIES = {"bert": "Bert", "roberta": "Roberta"}
+# What a classifier says of a text: our data.labels, and their problem_type.
+PROBLEMS = {"one": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
 
 
 def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bundle:
     """A folder in their layout as a bundle of ours."""
     family = str(config["model_type"])
     task = _task(config, family)
-    labels = [str(config["id2label"][key]) for key in sorted(config.get("id2label", {}), key=int)]
+    labels = _labels(config, weights) if task in ("classification", "tagging") else []
+    kind = _kind(config, labels) if task == "classification" else "one"
     head = HeadConfig(
         pooling="first" if task == "classification" or any("pooler.dense" in name for name in weights) else "mean",
         next_sentence=any(name.startswith("cls.seq_relationship") for name in weights),
         drop=float(config.get("classifier_dropout") or config.get("hidden_dropout_prob", 0.1)),
     )
-    outputs = len(labels) if task in ("classification", "tagging") else 2
     with Unfilled():
-        model = HEADS[task](Bert(_shape(config, family)), head, outputs)
+        model = HEADS[task](Bert(_shape(config, family)), head, len(labels) or 2)
     _fill(model, weights, family, folder)
     tokenizer = own_tokenizer(folder) or _tokenizer(folder, config, family)
-    named = labels if task in ("classification", "tagging") else []
-    facts = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
+    facts: dict[str, Any] = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
+    if kind != "one":
+        facts["recipe"] = {"task": task, "data": {"labels": kind}}
     longest = model.config.max_positions
     return Bundle(
         model.eval(),
@@ -53,7 +56,7 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
         training=facts,
         name="bert",
         task=task,
-        labels=named,
+        labels=[] if kind == "number" else labels,
     )
 
 
@@ -62,13 +65,47 @@ def export(bundle: Bundle, out: Path) -> None:
     family = "roberta" if bundle.model.config.first_position else "bert"
     if bundle.model.config.norm != "post":
         raise UserError("BERT as Transformers has it normalises after each sub-layer; this model does before")
+    if isinstance(bundle.model, Classifier) and bundle.model.head.pooling != "first":
+        raise UserError(
+            f"a classifier as Transformers has it reads the first state; this one has head.pooling = "
+            f"{bundle.model.head.pooling!r}: train it with head.pooling=first"
+        )
     contents = {
         "config.json": _config(bundle, family),
         "tokenizer.json": bundle.source.standalone(framed=True),
         "tokenizer_config.json": _tokenizer_config(bundle.source),
     }
-    own = dict(bundle.model.named_parameters())
+    own = {name: p.detach() for name, p in bundle.model.named_parameters()}
+    first, wanted = bundle.model.config.first_position, _first_position(family, bundle.source.specials.pad)
+    if first != wanted:
+        places = own["body.positions.weight"]
+        own["body.positions.weight"] = torch.cat((places.new_zeros(wanted, places.size(1)), places[first:]))
     write(out, contents, {theirs: own[ours] for ours, theirs in _names(bundle.model, family) if ours in own})
+
+
+def _first_position(family: str, pad: int) -> int:
+    """The number of a text's first position: RoBERTa's come after that of padding."""
+    return pad + 1 if family == "roberta" else 0
+
+
+def _labels(config: dict[str, Any], weights: dict[str, Tensor]) -> list[str]:
+    """A name for each row of the last layer. What has no names of its own is called as `transformers` calls it."""
+    named = {int(key): str(name) for key, name in (config.get("id2label") or {}).items()}
+    last = next((n for n in ("classifier.out_proj.weight", "classifier.weight") if n in weights), None)
+    rows = len(named) if last is None else len(weights[last])
+    return [named.get(i, f"LABEL_{i}") for i in range(rows)]
+
+
+def _kind(config: dict[str, Any], labels: list[str]) -> str:
+    """One label, several, or a number; as `transformers` guesses when the model does not say."""
+    guessed = PROBLEMS["number" if len(labels) == 1 else "one"]
+    told = config.get("problem_type") or guessed
+    kinds = {theirs: ours for ours, theirs in PROBLEMS.items()}
+    if told not in kinds:
+        raise UserError(f"problem_type {told!r} is not known; known: {', '.join(kinds)}")
+    if told == PROBLEMS["number"] and len(labels) != 1:
+        raise UserError(f"a model that gives {len(labels)} numbers for a text is not known here; one alone is")
+    return kinds[told]
 
 
 def _names(model: Any, family: str) -> Iterator[tuple[str, str]]:
@@ -111,7 +148,7 @@ def _task(config: dict[str, Any], family: str) -> str:
 
 
 def _shape(config: dict[str, Any], family: str) -> BertConfig:
-    first = 2 if family == "roberta" else 0
+    first = _first_position(family, int(config.get("pad_token_id", 1)))
     activation = str(config.get("hidden_act", "gelu"))
     if activation not in ACTIVATIONS:
         raise UserError(f"the activation {activation!r} is not known; known: {', '.join(ACTIVATIONS)}")
@@ -137,7 +174,12 @@ def _config(bundle: Bundle, family: str) -> dict[str, Any]:
     c, specials = bundle.model.config, bundle.source.specials
     kinds = {task: kind for kind, task in CLASSES.items() if kind != "ForPreTraining"}
     kind = "ForPreTraining" if bundle.task == "masked" and bundle.model.head.next_sentence else kinds[bundle.task]
-    labels = {"id2label": dict(enumerate(bundle.labels)), "label2id": {n: i for i, n in enumerate(bundle.labels)}}
+    labels: dict[str, Any] = {}
+    if bundle.labels or bundle.task == "classification":
+        names = bundle.labels or ["LABEL_0"]  # a number
+        labels = {"id2label": dict(enumerate(names)), "label2id": {n: i for i, n in enumerate(names)}}
+    if bundle.task == "classification":
+        labels["problem_type"] = PROBLEMS[bundle.training.get("recipe", {}).get("data", {}).get("labels", "one")]
     return {
         "architectures": [FAMILIES[family] + kind],
         "model_type": family,
@@ -149,14 +191,14 @@ def _config(bundle: Bundle, family: str) -> dict[str, Any]:
         "attention_probs_dropout_prob": c.attention_dropout,
         "hidden_act": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == c.activation),
         "layer_norm_eps": c.norm_eps,
-        "max_position_embeddings": c.max_positions + c.first_position,
+        "max_position_embeddings": c.max_positions + _first_position(family, specials.pad),
         "type_vocab_size": c.segments,
         "vocab_size": c.vocabulary,
         "pad_token_id": specials.pad,
         "bos_token_id": specials.begin,
         "eos_token_id": specials.end,
         "dtype": "float32",
-    } | (labels if bundle.labels else {})
+    } | labels
 
 
 def _fill(model: Any, weights: dict[str, Tensor], family: str, folder: Path) -> None:
