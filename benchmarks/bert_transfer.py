@@ -11,7 +11,9 @@ from regard.bundle import Bundle
 from regard.models import HEADS, MODELS
 
 SEEDS = (1, 2, 3)
-TUNING = ["steps=648", "warmup=65", "ema=0", "validate_every=216", "final=last", "model.dropout=0.1"]  # three epochs
+# Three epochs, scored after the last step.
+TUNING = ["steps=648", "warmup=65", "ema=0", "rdrop=0", "validate_every=216", "final=last"]
+TUNING += ["model.dropout=0.3", "head.drop=0.3"]
 # Each arm has a learning rate that suits it: what has learned nothing yet may move further.
 RATES = {"pretrained": "lr=6e-4", "scratch": "lr=1e-3"}
 

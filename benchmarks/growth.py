@@ -21,13 +21,13 @@ from benchmarks.results import ROOT, RUNS, write
 from regard.config import make_recipe
 from regard.data.cache import TokenCache, Tokens
 from regard.files import cache_folder
+from regard.memory import keep_freed_memory
 from regard.models import Pair, Transformer
 from regard.nn import native
 from regard.tasks.task import Evaluation
 from regard.tasks.translation import TranslationTask
 from regard.text import EOS, Tokenizer
 from regard.training.fit import Event, Fit
-from regard.training.memory import keep_freed_memory
 from regard.training.run import Run
 from regard.training.session import train
 from regard.workers import parts_for

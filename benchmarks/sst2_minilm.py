@@ -8,7 +8,7 @@ from benchmarks.runs import seeds
 
 def run() -> dict[str, Any]:
     about = (
-        "MiniLM (BERT, 6 layers, width 384) fine-tuned on SST-2's 6,920 sentences; accuracy on dev, the best of five "
+        "MiniLM (BERT, 6 layers, width 384) fine-tuned on SST-2's 6,920 sentences; accuracy on dev, the best of four "
         "validations on it."
     )
     return {"about": about} | seeds("sst2-minilm", "sst2.toml", start_from=minilm())

@@ -122,6 +122,12 @@ class TrainConfig(Section):
         0, ge=0, description="so many parts from below keep their weights: 1 the embeddings, 2 the first layer too, ..."
     )
     class_weights: bool = Field(False, description="rare classes count for more, as if all were equally frequent")
+    rdrop: float = Field(
+        0.0,
+        ge=0,
+        description="classifiers read each text twice, through other dropout masks, and this is the weight of how far "
+        "the two readings differ (R-Drop); 0 reads it once",
+    )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target spread over the vocabulary")
     split: float = Field(
         0.0, ge=0, lt=1, description="chance that a bpe token falls into the two it was merged from (subword sampling)"
@@ -234,6 +240,8 @@ class Recipe(Section):
         classes = self.task == "tagging" or (self.task == "classification" and self.data.labels != "number")
         if self.train.class_weights and not classes:
             raise ValueError("train.class_weights is for classes to tell apart; there are none here")
+        if self.train.rdrop and (self.task != "classification" or self.data.labels == "number"):
+            raise ValueError("train.rdrop is for classification into classes")
         network = self.shape()
         causal = getattr(MODELS[self.network_name], "causal", False)
         if causal and self.task == "classification" and self.head.pooling == "first":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 from typer.testing import CliRunner
 
 from regard.api import load
@@ -221,6 +222,34 @@ def test_rare_labels_of_several_count_for_more(tmp_path: Path) -> None:
     assert float(made._loss(logits, targets, 0.0)) == pytest.approx(expected, rel=1e-5)
     unsure = torch.tensor([[2.0, 0.0]])
     assert float(made._loss(unsure, targets, 0.2)) < float(made._loss(unsure, targets, 0.0))  # smoothed: 0.1 of it
+
+
+@pytest.mark.parametrize("labels", ["one", "several"])
+def test_two_readings_of_a_text_are_drawn_together(tmp_path: Path, labels: str) -> None:
+    """R-Drop's loss (Liang 2021, equation 4) by PyTorch's own parts, per reading in place of per pair of readings."""
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in sentences(8)))
+    made, _ = prepare(Asked(recipe(tmp_path, {"labels": labels}, rdrop=3.0), tmp_path, lambda _: None))
+    batch = next(made.batches)
+    one, other = torch.randn(2, len(batch.tokens), 2, dtype=torch.double)
+
+    def twice(tokens: Any, lengths: Any, segments: Any) -> Any:
+        assert torch.equal(tokens, torch.cat((batch.tokens, batch.tokens)))
+        return torch.cat((one, other))
+
+    if labels == "one":
+        lost = sum(F.cross_entropy(logits, batch.targets, reduction="sum") for logits in (one, other))
+        p, q = (torch.distributions.Categorical(logits=logits) for logits in (one, other))
+        apart = torch.distributions.kl_divergence(p, q).sum() + torch.distributions.kl_divergence(q, p).sum()
+    else:
+        targets = batch.targets.double()
+        lost = sum(F.binary_cross_entropy_with_logits(x, targets, reduction="sum") / 2 for x in (one, other))
+        p, q = (torch.distributions.Bernoulli(logits=logits) for logits in (one, other))
+        apart = (torch.distributions.kl_divergence(p, q) + torch.distributions.kl_divergence(q, p)).sum() / 2
+    expected = (lost + 3.0 * apart / 2) / 2
+    assert float(
+        made.loss(twice, replace(batch, targets=batch.targets.to(one) if labels == "several" else batch.targets)).total
+    ) == pytest.approx(float(expected))  # type: ignore[arg-type]
 
 
 def test_the_set_that_was_held_out_is_scored_as_in_training(tmp_path: Path) -> None:

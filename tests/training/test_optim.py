@@ -250,7 +250,7 @@ def test_every_weight_is_moved_by_every_optimizer() -> None:
 
 FAULTS = """
 import resource, torch
-from regard.training.memory import keep_freed_memory
+from regard.memory import keep_freed_memory
 torch.set_num_threads(1)
 def faults():
     for _ in range(30):  # the heap settles after some

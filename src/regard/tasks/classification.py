@@ -120,8 +120,18 @@ class ClassificationTask:
         return self.reader.collate(rows)
 
     def loss(self, model: Classifier, batch: Batch) -> Loss:
-        logits = model(batch.tokens, batch.lengths, batch.segments)
-        return Loss(self._loss(logits, batch.targets, self.recipe.train.label_smoothing), batch.count)
+        config, given = self.recipe.train, (batch.tokens, batch.lengths, batch.segments)
+        if not config.rdrop:
+            return Loss(self._loss(model(*given), batch.targets, config.label_smoothing), batch.count)
+        one, other = model(*(None if t is None else torch.cat((t, t)) for t in given)).chunk(2)
+        lost = sum(self._loss(logits, batch.targets, config.label_smoothing) for logits in (one, other)) / 2
+        return Loss(lost + config.rdrop / 4 * self._apart(one, other), batch.count)
+
+    def _apart(self, one: Tensor, other: Tensor) -> Tensor:
+        """KL(p, q) + KL(q, p), summed over the rows: their normalisers cancel each other."""
+        if self.reader.kind == "several":
+            return ((one.sigmoid() - other.sigmoid()) * (one - other)).sum() / one.size(1)
+        return ((one.softmax(-1) - other.softmax(-1)) * (one - other)).sum()
 
     def _loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         if self.reader.kind == "number":

@@ -16,6 +16,7 @@ from regard.data.formats import Report, read_pairs
 from regard.data.sets import resolve
 from regard.errors import UserError
 from regard.files import write_text
+from regard.memory import give_back_freed_memory
 from regard.tasks.answering import prepare as prepare_answering
 from regard.tasks.classification import prepare as prepare_classification
 from regard.tasks.language import prepare as prepare_language
@@ -26,7 +27,6 @@ from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
 from regard.tasks.twoway import prepare as prepare_two_way
 from regard.text import Tokenizer
-from regard.training.memory import give_back_freed_memory
 
 LARGE = 200_000
 Tell = Callable[[dict[str, Any]], None]

@@ -13,13 +13,13 @@ from regard.bundle import Bundle, load_bundle
 from regard.config import GENTLE, WRITING, Recipe, load_recipe, make_recipe
 from regard.errors import UserError
 from regard.files import cache_folder, sweep, write_text
+from regard.memory import keep_freed_memory
 from regard.models import MODELS
 from regard.nn import native
 from regard.tasks.task import Asked, Pairs, Task
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
 from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed
-from regard.training.memory import keep_freed_memory
 from regard.training.optim import freeze, rate
 from regard.training.prepare import PREPARE, absolute_paths, training_corpus
 from regard.training.run import Run
