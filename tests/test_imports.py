@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "nn": set(),  # torch alone
     "files": {"errors"},
     "device": {"errors"},
+    "memory": set(),
     "workers": set(),  # torch alone
     # text and data
     "text": {"errors", "files"},
@@ -32,10 +33,12 @@ ALLOWED: dict[str, set[str]] = {
     # composed above the models: the recipe's schema, the bundle
     "config": {"decode", "errors", "models"},
     "bundle": {"__version__", "card", "decode", "errors", "files", "models", "nn", "text"},
-    "hub": {"bundle", "decode", "errors", "files", "models", "nn", "text"},
+    "hub": {"bundle", "decode", "errors", "files", "memory", "models", "nn", "text"},
     # learning
     "tasks": {"bundle", "config", "data", "decode", "errors", "files", "models", "nn", "text"},
-    "training": {"bundle", "config", "data", "device", "errors", "files", "models", "nn", "tasks", "text", "workers"},
+    "training": {
+        "bundle", "config", "data", "device", "errors", "files", "memory", "models", "nn", "tasks", "text", "workers",
+    },
     # what people use
     "predict": {"bundle", "data", "errors", "tasks"},
     "api": {"bundle", "config", "decode", "device", "errors", "hub", "predict", "tasks", "training"},
