@@ -47,6 +47,12 @@ class Bundle:
         return sum(p.numel() for p in self.model.parameters())
 
     @property
+    def data(self) -> dict[str, Any]:
+        """What the recipe said of the data; nothing for a model from elsewhere, or what its maker said."""
+        found: dict[str, Any] = self.training.get("recipe", {}).get("data", {})
+        return found
+
+    @property
     def one_vocabulary(self) -> bool:
         """Whether a number is the same token on both sides, though texts may be cut differently."""
         words = [[side.token(i) for i in range(len(side))] for side in (self.source, self.target)]

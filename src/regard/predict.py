@@ -145,7 +145,7 @@ class ClassPredictor:
     """A trained classifier: texts (or pairs of them) in, predictions out."""
 
     def __init__(self, bundle: Bundle) -> None:
-        self.bundle, self.data = bundle, _data(bundle)
+        self.bundle, self.data = bundle, bundle.data
         kind = self.data.get("labels", "one")
         self.reader = classification.Reader(bundle.source, bundle.labels, kind, bundle.max_length)
 
@@ -242,7 +242,7 @@ class FillPredictor:
 
     def evaluate(self, examples: Sequence[str]) -> dict[str, Any]:
         """The scores of training, on files of plain text."""
-        bundle, data = self.bundle, _data(self.bundle)
+        bundle, data = self.bundle, self.bundle.data
         pieces = documents(examples, data.get("document", UNITS["masked"]), next(iter(data.get("text", ())), "text"))
         texts = Texts(
             Flat.of(pieces, bundle.source), bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence
@@ -254,7 +254,7 @@ class TagPredictor:
     """A trained tagger: sentences (words with spaces between, or lists of words) in, labels of all words out."""
 
     def __init__(self, bundle: Bundle) -> None:
-        self.bundle, self.data = bundle, _data(bundle)
+        self.bundle, self.data = bundle, bundle.data
         stride = self.data.get("stride", bundle.max_length // 4)
         self.reader = tagging.Reader(bundle.source, bundle.labels, bundle.max_length, stride, bundle.name)
 
@@ -289,7 +289,7 @@ class AnswerPredictor:
     """A trained reader of texts: {"context": ..., "question": ...} in, answers out."""
 
     def __init__(self, bundle: Bundle) -> None:
-        self.bundle, data = bundle, _data(bundle)
+        self.bundle, data = bundle, bundle.data
         stride, longest = data.get("stride", bundle.max_length // 4), data.get("max_answer", 30)
         self.reader = answering.Reader(bundle.source, bundle.max_length, stride, longest)
         told = bundle.scores.get("dev", {}).get(answering.THRESHOLD)
@@ -319,12 +319,6 @@ class AnswerPredictor:
     def evaluate(self, examples: Sequence[Question]) -> dict[str, Any]:
         answers = self.reader.answers(self.bundle.model, examples)
         return dict(self.reader.scores(examples, answers, self.threshold))
-
-
-def _data(bundle: Bundle) -> dict[str, Any]:
-    """What the recipe said of the data; nothing for a model from elsewhere."""
-    data: dict[str, Any] = bundle.training.get("recipe", {}).get("data", {})
-    return data
 
 
 PREDICTORS: dict[str, Callable[[Bundle], Predictor]] = {

@@ -117,7 +117,7 @@ def _evaluate_text(system: "Model", model: Path, files: list[str], as_json: bool
 
     chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
     bundle = system.bundle
-    data = bundle.training.get("recipe", {}).get("data", {})
+    data = bundle.data
     pieces = documents(chosen, data.get("document", "file"), next(iter(data.get("text", ())), "text"))
     flat = Flat.of(pieces, bundle.source)
     if not flat.documents:
@@ -153,7 +153,7 @@ def _tell(model: Path, name: str, counts: dict[str, int], scores: dict[str, Any]
 
 
 def _own_set(system: "Model", model: Path) -> tuple[list[str], str]:
-    data = system.bundle.training.get("recipe", {}).get("data", {})
+    data = system.bundle.data
     for name in ("test", "dev"):
         if data.get(name):
             return list(data[name]), f"its {name} set"

@@ -38,8 +38,7 @@ def read_examples(
         names, first = _names(path, head[1], [*texts, label], labelled)
         bare = not labelled and len(names) == max(1, len(texts))
         columns = list(range(len(names))) if bare else _columns(path, names, texts, label, labelled, head[1])
-        if head[0] == 0 or not first:
-            rows = _some(rows, path)
+        rows = rows if first else _some(rows, path)
         for line, cells in [*([head] if first else []), *rows]:
             if len(cells) <= max(columns):
                 raise UserError(f"{path}, line {line}: {len(cells)} columns, where {max(columns) + 1} are needed")

@@ -191,7 +191,7 @@ class _Told:
             while step.ended is None:
                 yield self._event(self.shape(step.text), None)
                 step = await service.writing.run(lambda: _next(pieces))
-            yield self._event({"delta": {}} if "delta" in self.shape("") else self.shape(""), REASONS[step.ended])
+            yield self._event(self.shape(""), REASONS[step.ended])
             yield "data: [DONE]\n\n"
         except Refusal as refusal:
             yield f"data: {json.dumps({'error': {'message': refusal.message, 'type': 'server_error'}})}\n\n"

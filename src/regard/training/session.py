@@ -331,12 +331,9 @@ def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
 
 def _not_taken(recipe: Recipe, parent: Bundle) -> list[str]:
     """What the recipe says of the model's shape and the model to go on from decides otherwise."""
-    if "name" in recipe.model and recipe.network_name != parent.name:
-        return [f"model.name is {parent.name!r}, not {recipe.network_name!r}"]
-    network = MODELS[recipe.network_name]
-    if parent.name != recipe.network_name:
-        return []
-    asked = {**network.sizes.get(recipe.model.get("size", ""), {}), **recipe.model}
+    if recipe.network_name != parent.name:
+        return [f"model.name is {parent.name!r}, not {recipe.network_name!r}"] if "name" in recipe.model else []
+    asked = {**MODELS[parent.name].sizes.get(recipe.model.get("size", ""), {}), **recipe.model}
     there, wanted = (config.model_dump(mode="json") for config in (parent.model.config, recipe.shape()))
     keys = [key for key in asked if key in there and not key.endswith("dropout")]
     return [f"model.{key} is {there[key]!r}, not {wanted[key]!r}" for key in keys if there[key] != wanted[key]]

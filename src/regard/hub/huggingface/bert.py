@@ -179,7 +179,7 @@ def _config(bundle: Bundle, family: str) -> dict[str, Any]:
         names = bundle.labels or ["LABEL_0"]  # a number
         labels = {"id2label": dict(enumerate(names)), "label2id": {n: i for i, n in enumerate(names)}}
     if bundle.task == "classification":
-        labels["problem_type"] = PROBLEMS[bundle.training.get("recipe", {}).get("data", {}).get("labels", "one")]
+        labels["problem_type"] = PROBLEMS[bundle.data.get("labels", "one")]
     return {
         "architectures": [FAMILIES[family] + kind],
         "model_type": family,
