@@ -12,7 +12,7 @@ from regard.config import WRITING, Recipe, default_recipe, load_recipe, make_rec
 from regard.decode import DecodeOptions
 from regard.decode.engine import Engine, Torch
 from regard.decode.translator import WINDOW, Translation, Translator
-from regard.decode.writer import Generation, Guess, Writer
+from regard.decode.writer import Generation, Guess, Piece, Writer
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
@@ -96,13 +96,22 @@ class Model:
         """
         return self.generations([prompt], **options)[0][0].text
 
-    def generations(self, prompts: Sequence[str], **options: Any) -> list[list[Generation]]:
-        """Several texts for each prompt (n=5), likeliest first, with their log-probabilities and why they end."""
-        return self.writer.write(list(prompts), self._writing(**options))
+    def generations(self, prompts: Sequence[str], *, top: int | None = None, **options: Any) -> list[list[Generation]]:
+        """Several texts for each prompt (n=5), likeliest first, with their log-probabilities and why they end.
+
+        top: each token comes with its probability and with so many of the likeliest at its place.
+        """
+        return self.writer.write(list(prompts), self._writing(**options), top=top)
 
     def stream_text(self, prompt: str = "", **options: Any) -> Generator[str, None, str]:
         """What `generate` gives, in pieces as they are written; no piece cuts a character."""
         return self.writer.stream(prompt, self._writing(**options))
+
+    def stream_pieces(
+        self, prompt: str = "", *, top: int | None = None, **options: Any
+    ) -> Generator[Piece, None, Generation]:
+        """As `stream_text`, with the tokens of each piece; at its end it gives the whole back."""
+        return self.writer.pieces(prompt, self._writing(**options), top=top)
 
     def write_steps(self, tokens: Sequence[int], top: int = 10, **options: Any) -> Iterator[Guess]:
         """What is drawn after these tokens, one at a time, each with what else might have stood there."""

@@ -93,6 +93,97 @@ def test_a_conversation(client: openai.OpenAI) -> None:
     assert again.choices[0].message.content == found.choices[0].message.content
 
 
+def chances(writer: Model, tokens: list[int]) -> torch.Tensor:
+    """log p of what comes after each token (T V), by one pass over all of them."""
+    model = writer.bundle.model
+    with torch.inference_mode():
+        return (model(torch.tensor([tokens]))[0] @ model.output.T).log_softmax(-1)
+
+
+def test_log_probabilities_are_the_models_own(client: openai.OpenAI, writer: Model) -> None:
+    prompt, tokenizer = "the cat", writer.bundle.source
+    asked = {"model": "little", "prompt": prompt, "max_tokens": 10, "temperature": 0.5, "seed": 5, "logprobs": 3}
+    choice = client.completions.create(**asked, echo=True).choices[0]  # type: ignore[call-overload]
+    found, ids = choice.logprobs, tokenizer.encode(prompt)
+    read = len(ids)
+    numbers = {tokenizer.piece(i): i for i in range(len(tokenizer))}  # each is one byte
+    spelled = [bytes.fromhex(name[8:]) if name.startswith("bytes:") else name.encode() for name in found.tokens]
+    assert [numbers[byte] for byte in spelled[:read]] == ids
+    ids += [numbers[byte] for byte in spelled[read:]]
+    known = chances(writer, ids)
+    assert found.token_logprobs[0] is None
+    assert found.token_logprobs[1:] == pytest.approx(
+        [float(known[i - 1, ids[i]]) for i in range(1, len(ids))], abs=1e-4
+    )
+    for place, top in enumerate(found.top_logprobs[1:]):
+        best = known[place].clone()
+        best[list(tokenizer.specials.ids - {tokenizer.specials.end})] = -torch.inf
+        assert sorted(top.values())[-3:] == pytest.approx(sorted(best.topk(3).values.tolist()), abs=1e-4)
+        assert found.tokens[place + 1] in top
+    assert b"".join(spelled).decode(errors="replace") == " " + choice.text
+    assert found.text_offset[:read] == [0, *range(read - 1)]  # the first one is the space before a text
+    assert found.text_offset == sorted(found.text_offset)
+    alone = client.completions.create(**asked).choices[0]  # type: ignore[call-overload]
+    assert alone.logprobs.tokens == found.tokens[read:]
+    assert alone.logprobs.token_logprobs == found.token_logprobs[read:]
+    assert alone.logprobs.text_offset[0] == 0
+
+
+def test_a_text_can_be_scored_alone(client: openai.OpenAI, writer: Model) -> None:
+    asked = {"model": "little", "prompt": ["the cat", "a"], "max_tokens": 0, "echo": True, "logprobs": 0}
+    found = client.completions.create(**asked)  # type: ignore[call-overload]
+    assert [choice.text for choice in found.choices] == ["the cat", "a"]
+    assert [choice.finish_reason for choice in found.choices] == ["length", "length"]
+    assert found.usage.completion_tokens == 0
+    ids = writer.bundle.source.encode("the cat")
+    known = chances(writer, ids)
+    total = sum(float(known[i - 1, ids[i]]) for i in range(1, len(ids)))
+    assert sum(found.choices[0].logprobs.token_logprobs[1:]) == pytest.approx(total, abs=1e-4)
+    asked["prompt"] = "the cat"
+    (opening, end) = client.completions.create(**asked, stream=True)  # type: ignore[call-overload]
+    assert opening.choices[0].logprobs == found.choices[0].logprobs
+    assert end.choices[0].finish_reason == "length"
+
+
+@pytest.mark.parametrize("stop", [[], ["e"], ["t", "a"]])
+def test_a_stream_tells_as_much_as_the_whole(client: openai.OpenAI, stop: list[str]) -> None:
+    asked = {"model": "little", "prompt": "the", "max_tokens": 30, "seed": 3, "logprobs": 2, "stop": stop, "echo": True}
+    whole = client.completions.create(**asked)  # type: ignore[call-overload]
+    *chunks, last = client.completions.create(**asked, stream=True, stream_options={"include_usage": True})  # type: ignore[call-overload]
+    assert last.choices == []
+    assert last.usage == whole.usage
+    assert all(chunk.usage is None for chunk in chunks)
+    told = [chunk.choices[0].logprobs for chunk in chunks[:-1]]
+    for key in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+        pieces = [item for one in told for item in getattr(one, key)]
+        assert pieces == getattr(whole.choices[0].logprobs, key)
+    assert all(offset < len(whole.choices[0].text) for offset in whole.choices[0].logprobs.text_offset)
+
+
+def test_a_chat_tells_log_probabilities_too(client: openai.OpenAI) -> None:
+    asked = {"model": "little", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 8, "seed": 2}
+    asked |= {"logprobs": True, "top_logprobs": 2}
+    choice = client.chat.completions.create(**asked).choices[0]  # type: ignore[call-overload]
+    found = choice.logprobs.content
+    spelled = b"".join(bytes(item.bytes) for item in found).decode(errors="replace")
+    assert spelled.strip() == choice.message.content
+    assert all(item.logprob <= 0 and len(item.top_logprobs) == 2 for item in found)
+    plain = client.chat.completions.create(**asked | {"logprobs": False}).choices[0]  # type: ignore[call-overload]
+    assert plain.logprobs is None
+    chunks = list(client.chat.completions.create(**asked, stream=True))  # type: ignore[call-overload]
+    told = [item for chunk in chunks if chunk.choices[0].logprobs for item in chunk.choices[0].logprobs.content]
+    assert told == found[: len(told)]
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == choice.message.content
+
+
+def test_the_best_of_several(client: openai.OpenAI, writer: Model) -> None:
+    found = client.completions.create(model="little", prompt="the", max_tokens=6, seed=4, n=2, best_of=5)
+    every = writer.generations(["the"], max_tokens=6, seed=4, n=5)[0]
+    assert [choice.text for choice in found.choices] == [made.text for made in every[:2]]
+    assert found.usage is not None
+    assert found.usage.completion_tokens == sum(made.tokens for made in every)
+
+
 def test_the_limit_of_tokens_holds(start: Start, served: Models) -> None:
     found = start(served=served, token_limit=3).post("/v1/completions", json={"model": "little", "max_tokens": 50})
     assert found.json()["usage"]["completion_tokens"] <= 3
@@ -102,9 +193,10 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
     (tmp_path / "keys").write_text("secret-key-1\n")
     client = start(served=served, keys=tmp_path / "keys")
     body = {"model": "little", "prompt": "a", "max_tokens": 1}
-    assert client.post("/v1/completions", json=body).status_code == 403
+    assert client.post("/v1/completions", json=body).status_code == 401
     wrong = client.post("/v1/completions", json=body, headers={"Authorization": "Bearer no"})
     assert wrong.json()["error"]["type"] == "authentication_error"
+    assert wrong.json()["error"]["code"] == "invalid_api_key"
     right = client.post("/v1/completions", json=body, headers={"Authorization": "Bearer secret-key-1"})
     assert right.status_code == 200
 
@@ -116,6 +208,10 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
         ("completions", {"prompt": "a"}, 400, "model"),
         ("completions", {"model": "little", "temperature": -1}, 400, "temperature"),
         ("completions", {"model": "little", "n": 2, "stream": True}, 400, "one text at a time"),
+        ("completions", {"model": "little", "best_of": 2, "stream": True}, 400, "one text at a time"),
+        ("completions", {"model": "little", "n": 3, "best_of": 2}, 400, "best_of 2 is less than n 3"),
+        ("completions", {"model": "little", "logprobs": 99}, 400, "logprobs"),
+        ("completions", {"model": "little", "stream_options": {"include_usage": True}}, 400, "for a stream"),
         ("completions", {"model": "little", "prompt": 7}, 400, "prompt"),
         ("completions", {"model": "little", "prompt": "x" * 6000}, 400, "characters exceed"),
         ("chat/completions", {"model": "little", "messages": []}, 400, "messages"),

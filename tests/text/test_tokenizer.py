@@ -50,12 +50,41 @@ def exact(request: pytest.FixtureRequest) -> Tokenizer:
     return Tokenizer.learn(TEXTS, kind=request.param, size=400)
 
 
+@pytest.fixture(scope="module")
+def uncased() -> Tokenizer:
+    return Tokenizer.learn(TEXTS, size=400, uncased=True)
+
+
 @given(text=st.text())
 @settings(max_examples=150, deadline=None)
 def test_any_text_comes_back(exact: Tokenizer, text: str) -> None:
     ids = exact.encode(text)
     assert exact.decode(ids) == text
     assert min(ids) > EOS, "ordinary text became a special id"
+
+
+PARTS = st.sampled_from(
+    [*WORDS[:9], *"aÄß1.,'Σς\u0301", " ", " ", " ", "  ", "\t", "\u00a0", "\x1c", "\u3000", "x" * 70, "</s>"]
+)
+
+
+@given(texts=st.lists(st.lists(PARTS, max_size=12).map("".join), max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_remembered_words_change_nothing(tokenizer: Tokenizer, uncased: Tokenizer, texts: list[str]) -> None:
+    for made in (tokenizer, uncased):
+        whole = [made.encode_batch([text], [False])[0] for text in texts]  # nothing is looked up in these
+        assert made.encode_batch(texts) == whole
+        assert [made.encode(text) for text in texts] == whole
+
+
+def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.text.tokenizer.MOST_KNOWN", 50)
+    tokenizer = Tokenizer.learn(TEXTS, size=400)
+    for number in range(200):
+        tokenizer.encode_batch([f"word{number} {'long' * number}", "and the cat"])
+        assert len(tokenizer._known) <= 50 + 5
+        assert max(map(len, tokenizer._known)) <= 64
+    assert tokenizer.decode(tokenizer.encode("word7 and the cat")) == "word7 and the cat"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,7 +35,7 @@ def generate(
     if prompt and file is not None:
         raise UserError("give a prompt or a file of prompts, not both")
     writer = load(model, device=device)
-    options = {
+    options: dict[str, Any] = {
         "n": n, "max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p,
         "repetition_penalty": repetition_penalty, "stop": stop or None, "seed": seed,
     }  # fmt: skip

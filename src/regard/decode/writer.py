@@ -19,16 +19,6 @@ ROWS = 64  # written side by side
 
 
 @dataclass(frozen=True)
-class Generation:
-    """What was written after a prompt, its log-probability, how many tokens it has and why it ends."""
-
-    text: str
-    log_prob: float
-    tokens: int
-    reason: str  # end: by the model; stop: by a stop text; length: it was long enough
-
-
-@dataclass(frozen=True)
 class Guess:
     """What might stand at one place: the likeliest tokens with their probabilities; and what does, if it is known."""
 
@@ -36,6 +26,26 @@ class Guess:
     token: int | None = None
     probability: float = 0.0
     rank: int = 0  # 1 when nothing was likelier
+    start: int = 0  # how many characters were written before it
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What was written after a prompt, its log-probability, how many tokens it has and why it ends."""
+
+    text: str
+    log_prob: float
+    tokens: int
+    reason: str  # end: by the model; stop: by a stop text; length: it was long enough
+    guesses: tuple[Guess, ...] = ()  # of each token, if they were asked for
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some more of a text; and of the tokens that came with it, if they were asked for."""
+
+    text: str
+    guesses: tuple[Guess, ...] = ()
 
 
 class Spelling:
@@ -86,15 +96,25 @@ class Writer:
         self.device = next(models[0].parameters()).device
 
     def write(
-        self, prompts: Sequence[str], options: DecodeOptions | None = None, first: int = 0
+        self,
+        prompts: Sequence[str],
+        options: DecodeOptions | None = None,
+        first: int = 0,
+        top: int | None = None,
     ) -> list[list[Generation]]:
-        """n_best texts for each prompt, likeliest first. `first` numbers the prompts, for their random draws."""
+        """n_best texts for each prompt, likeliest first. `first` numbers the prompts, for their random draws.
+
+        top: what was drawn comes with a guess for each token, which tells so many of the likeliest ones.
+        """
         options = options or self.options
         size = max(1, ROWS // options.n_best)
         found: list[list[Generation]] = []
         for start in range(0, len(prompts), size):
             some = prompts[start : start + size]
-            found += self._sampled(some, options, first + start) if options.sample else self._searched(some, options)
+            if options.sample:
+                found += self._sampled(some, options, first + start, top)
+            else:
+                found += self._searched(some, options)
         return found
 
     def stream(self, prompt: str, options: DecodeOptions | None = None, number: int = 0) -> Generator[str, None, str]:
@@ -102,18 +122,33 @@ class Writer:
 
         At its end the generator gives back why the text ends, as `Generation.reason` does.
         """
+        pieces = self.pieces(prompt, options, number)
+        while True:
+            try:
+                yield next(pieces).text
+            except StopIteration as stop:
+                reason: str = stop.value.reason
+                return reason
+
+    def pieces(
+        self, prompt: str, options: DecodeOptions | None = None, number: int = 0, top: int | None = None
+    ) -> Generator[Piece, None, Generation]:
+        """As `stream`, with a guess for each token; gives back the whole at its end."""
         options = (options or self.options).model_copy(update={"n_best": 1})
         if not options.sample:  # a search knows at its end what it says
             found = self._searched([prompt], options)[0][0]
-            yield found.text
-            return found.reason
-        sampler, (spelling,) = self._begun([prompt], options, [number])
-        while not sampler.done:
-            if piece := _advance(sampler, [spelling])[0]:
-                yield piece
-        if piece := spelling.finish():
-            yield piece
-        return _reason(spelling, sampler.full(0))
+            yield Piece(found.text)
+            return found
+        draft = _Draft(self, [prompt], options, [number], top)
+        told = 0
+        while not draft.sampler.done:
+            if text := draft.advance()[0]:
+                yield Piece(text, tuple(draft.guesses[0][told:]))
+                told = len(draft.guesses[0])
+        text, made = draft.finished(0)
+        if text:
+            yield Piece(text, made.guesses[told:])
+        return made
 
     @torch.inference_mode()
     def guesses(self, tokens: Sequence[int], top: int, most: int) -> tuple[int, list[Guess]]:
@@ -130,7 +165,7 @@ class Writer:
             each.append(F.linear(states, model.output).float().log_softmax(-1))  # T V
         log_probs = averaged(each)
         wanted = [*seen[len(seen) - told + 1 :], None]
-        return len(tokens) - told, [self._guess(row, top, token) for row, token in zip(log_probs, wanted, strict=True)]
+        return len(tokens) - told, [self.guess(row, top, token) for row, token in zip(log_probs, wanted, strict=True)]
 
     def steps(self, tokens: Sequence[int], options: DecodeOptions, top: int) -> Iterator[Guess]:
         """One text after these tokens, drawn token by token, with what else might have stood there.
@@ -138,7 +173,7 @@ class Writer:
         The last one has no token where the text does not end by itself.
         The probabilities are the model's own; the draw is from what temperature, top-k and top-p make of them.
         """
-        nothing, lengths = self._no_source(1)
+        nothing, lengths = self.no_source(1)
         start = list(tokens) or [self.tokenizer.specials.end]
         options = options.model_copy(update={"n_best": 1, "sample": True})
         sampler = Sampler(self.models, nothing, lengths, options, None, [start], self.tokenizer.specials)
@@ -147,9 +182,9 @@ class Writer:
         while not sampler.done:
             full = sampler.tokens.size(1) - len(start) >= int(sampler.longest[0])  # what comes after it is not drawn
             (token,) = sampler.step()
-            yield self._guess(seen.pop(), top, None if full else token)
+            yield self.guess(seen.pop(), top, None if full else token)
 
-    def _guess(self, log_probs: Tensor, top: int, token: int | None) -> Guess:
+    def guess(self, log_probs: Tensor, top: int, token: int | None, start: int = 0) -> Guess:
         """log_probs: of every token (V). Special ones are no text and not shown, but for the end."""
         never = list(self.tokenizer.specials.ids - {self.tokenizer.specials.end})
         hidden = torch.tensor(never, dtype=torch.long, device=log_probs.device)
@@ -158,41 +193,29 @@ class Writer:
         if token is None:
             return Guess(best)
         own = log_probs[token]
-        return Guess(best, token, float(own.exp()), int((log_probs > own).sum()) + 1)
+        return Guess(best, token, float(own.exp()), int((log_probs > own).sum()) + 1, start)
 
-    def _sampled(self, prompts: Sequence[str], options: DecodeOptions, first: int) -> list[list[Generation]]:
-        sampler, spellings = self._begun(prompts, options, range(first, first + len(prompts)))
-        while not sampler.done:
-            _advance(sampler, spellings)
-        rows = []
-        for row, spelling in enumerate(spellings):
-            spelling.finish()
-            written = sampler.written(row)
-            reason = _reason(spelling, sampler.full(row))
-            rows.append((written.score, Generation(spelling.text, written.log_prob, len(written.tokens), reason)))
+    def _sampled(
+        self, prompts: Sequence[str], options: DecodeOptions, first: int, top: int | None
+    ) -> list[list[Generation]]:
+        draft = _Draft(self, prompts, options, range(first, first + len(prompts)), top)
+        while not draft.sampler.done:
+            draft.advance()
+        rows = [(draft.sampler.written(row).score, draft.finished(row)[1]) for row in range(len(draft.spellings))]
         copies = options.n_best
         groups = [rows[i : i + copies] for i in range(0, len(rows), copies)]
         return [[made for _, made in sorted(group, key=lambda pair: -pair[0])] for group in groups]
-
-    def _begun(
-        self, prompts: Sequence[str], options: DecodeOptions, numbers: Sequence[int]
-    ) -> tuple[Sampler, list[Spelling]]:
-        nothing, lengths = self._no_source(len(prompts))
-        starts = [self._start(prompt) for prompt in prompts]
-        sampler = Sampler(self.models, nothing, lengths, options, numbers, starts, self.tokenizer.specials)
-        every = [prompt for prompt in prompts for _ in range(options.n_best)]
-        return sampler, [self._spelling(prompt, options) for prompt in every]
 
     def _searched(self, prompts: Sequence[str], options: DecodeOptions) -> list[list[Generation]]:
         """By beam search, a prompt at a time; a stop text cuts what was found."""
         found, specials = [], self.tokenizer.specials
         for prompt in prompts:
-            nothing, lengths = self._no_source(1)
-            start = torch.tensor([self._start(prompt)], device=self.device)
+            nothing, lengths = self.no_source(1)
+            start = torch.tensor([self.start(prompt)], device=self.device)
             (group,) = beam_search(self.models, nothing, lengths, options, start, specials)
             made = []
             for hypothesis in group:
-                spelling, count = self._spelling(prompt, options), 0
+                spelling, count = self.spelling(prompt, options), 0
                 for token in hypothesis.tokens:
                     if not spelling.stopped:
                         spelling.add(token)
@@ -203,26 +226,59 @@ class Writer:
             found.append(made)
         return found
 
-    def _start(self, prompt: str) -> list[int]:
+    def start(self, prompt: str) -> list[int]:
         return (self.tokenizer.encode(prompt) if prompt else []) or [self.tokenizer.specials.end]
 
-    def _spelling(self, prompt: str, options: DecodeOptions) -> Spelling:
+    def spelling(self, prompt: str, options: DecodeOptions) -> Spelling:
         return Spelling(self.tokenizer, options.stop, opening=0 if prompt else self.tokenizer.opening)
 
-    def _no_source(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def no_source(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         none = torch.zeros(count, 0, dtype=torch.long, device=self.device)
         return none, torch.zeros(count, dtype=torch.long, device=self.device)
 
 
+class _Draft:
+    """Texts that are being drawn side by side, as tokens and as characters. top: with guesses of so many."""
+
+    def __init__(
+        self, writer: Writer, prompts: Sequence[str], options: DecodeOptions, numbers: Sequence[int], top: int | None
+    ) -> None:
+        self.writer, self.top = writer, top or 0
+        nothing, lengths = writer.no_source(len(prompts))
+        starts = [writer.start(prompt) for prompt in prompts]
+        specials = writer.tokenizer.specials
+        self.sampler = Sampler(writer.models, nothing, lengths, options, numbers, starts, specials)
+        self.spellings = [writer.spelling(prompt, options) for prompt in prompts for _ in range(options.n_best)]
+        self.guesses: list[list[Guess]] = [[] for _ in self.spellings]
+        self.seen: Tensor | None = None  # log p of the last step (R V)
+        if top is not None:
+            self.sampler.watch = self._watch
+
+    def _watch(self, log_probs: Tensor) -> None:
+        self.seen = log_probs.clone()
+
+    def advance(self) -> list[str]:
+        """One step; what each row can show now. A row that came upon a stop text, or is long enough, ends."""
+        pieces = []
+        for row, (token, spelling) in enumerate(zip(self.sampler.step(), self.spellings, strict=True)):
+            if token is None:
+                pieces.append("")
+                continue
+            if self.seen is not None and token != self.sampler.specials.end:
+                self.guesses[row].append(self.writer.guess(self.seen[row], self.top, token, len(spelling.text)))
+            pieces.append(spelling.add(token))
+            if spelling.stopped or self.sampler.full(row):
+                self.sampler.stop(row)
+        return pieces
+
+    def finished(self, row: int) -> tuple[str, Generation]:
+        """What was held back of a row's text, and the whole. Tokens of a stop text are no part of it."""
+        spelling, written = self.spellings[row], self.sampler.written(row)
+        rest = spelling.finish()
+        kept = tuple(guess for guess in self.guesses[row] if guess.start < len(spelling.text))
+        reason = _reason(spelling, self.sampler.full(row))
+        return rest, Generation(spelling.text, written.log_prob, len(written.tokens), reason, kept)
+
+
 def _reason(spelling: Spelling, full: bool) -> str:
     return "stop" if spelling.stopped else "length" if full else "end"
-
-
-def _advance(sampler: Sampler, spellings: Sequence[Spelling]) -> list[str]:
-    """One step; what each row can show now. A row that came upon a stop text, or is long enough, ends."""
-    pieces = []
-    for row, (token, spelling) in enumerate(zip(sampler.step(), spellings, strict=True)):
-        pieces.append("" if token is None else spelling.add(token))
-        if token is not None and (spelling.stopped or sampler.full(row)):
-            sampler.stop(row)
-    return pieces

@@ -1,29 +1,34 @@
 """Language models through OpenAI's API: models, completions, chat completions, whole or as a stream."""
 
-import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import wraps
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
 from regard.api import Model
-from regard.decode.writer import Generation
-from regard.serve import shapes
+from regard.decode.writer import Generation, Guess, Piece
+from regard.serve import completion, shapes
 from regard.serve.libretranslate import admit
 from regard.serve.parameters import read
 from regard.serve.refusal import Refusal, checked, shown
 from regard.serve.service import Service
 
-TYPES = {400: "invalid_request_error", 403: "authentication_error", 404: "invalid_request_error"}
-REASONS = {"end": "stop", "stop": "stop", "length": "length"}
+# Their kind and code of a refusal, by its status; all others are the server's.
+KINDS = {
+    400: ("invalid_request_error", None),
+    401: ("authentication_error", "invalid_api_key"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+}
 MOST = 16  # texts of one request
+MOST_TOP = 20  # likeliest tokens that are told of each
 Handler = Callable[[Request], Awaitable[Response]]
-Pieces = Generator[str, None, str]  # gives back why the text ends
 
 
 def _listed(value: Any) -> Any:
@@ -33,11 +38,15 @@ def _listed(value: Any) -> Any:
 Texts = Annotated[list[str], BeforeValidator(_listed)]
 
 
+class StreamOptions(BaseModel):
+    include_usage: bool | None = Field(None, description="What it cost comes after the text.")
+
+
 class Asked(BaseModel):
     """What both kinds of completion may say. What is not known here is passed over, as clients send more and more."""
 
     model: str = Field(description="A model's id, as /v1/models lists them.", examples=["shakespeare"])
-    max_tokens: int | None = Field(None, ge=1, description="Most tokens to write.")
+    max_tokens: int | None = Field(None, ge=0, description="Most tokens to write.")
     temperature: float | None = Field(None, ge=0, le=10, description="0 takes the likeliest token every time.")
     top_p: float | None = Field(None, gt=0, le=1, description="Only the likeliest tokens with so much mass.")
     top_k: int | None = Field(None, ge=0, description="Only so many of the likeliest tokens.")
@@ -46,16 +55,22 @@ class Asked(BaseModel):
     stop: Texts = Field(default_factory=list, max_length=4, description="Texts that end what is written.")
     seed: int | None = Field(None, ge=0, lt=2**63, description="The same seed gives the same text.")
     stream: bool | None = Field(None, description="As events, while it is written.")
+    stream_options: StreamOptions | None = Field(None, description="Of a stream.")
 
     def options(self, limit: int) -> dict[str, Any]:
         chosen = self.model_dump(include={"temperature", "top_p", "top_k", "repetition_penalty", "stop"})
         seed = self.seed if self.seed is not None else secrets.randbelow(2**31)
-        return chosen | {"n": self.n or 1, "seed": seed, "max_tokens": min(self.max_tokens or limit, limit)}
+        most = limit if self.max_tokens is None else min(self.max_tokens, limit)
+        return chosen | {"n": self.n or 1, "seed": seed, "max_tokens": most}
 
 
 class Completion(Asked):
     prompt: Texts = Field(default_factory=list, max_length=MOST, description="How the text begins, or several.")
     echo: bool | None = Field(None, description="With the prompt before the text.")
+    logprobs: int | None = Field(
+        None, ge=0, le=MOST_TOP, description="With the log-probability of each token, and of so many others."
+    )
+    best_of: int | None = Field(None, ge=1, le=MOST, description="So many texts are written, the likeliest n told.")
 
 
 def _plain(content: Any) -> Any:
@@ -75,6 +90,8 @@ class Message(BaseModel):
 class Chat(Asked):
     messages: list[Message] = Field(min_length=1, max_length=1000, description="What was said so far.")
     max_completion_tokens: int | None = Field(None, ge=1, description="As max_tokens.")
+    logprobs: bool | None = Field(None, description="With the log-probability of each token.")
+    top_logprobs: int | None = Field(None, ge=0, le=MOST_TOP, description="And of so many others.")
 
 
 def routes(service: Service) -> APIRouter:
@@ -109,96 +126,104 @@ def routes(service: Service) -> APIRouter:
         """Write on from a prompt, or from several."""
         asked = await read(Completion, request)
         prompts = asked.prompt or [""]
+        wanted = asked.n or 1
+        if asked.best_of is not None and asked.best_of < wanted:
+            raise Refusal(400, f"Invalid request: best_of {asked.best_of} is less than n {wanted}")
+        asked = asked.model_copy(update={"n": max(wanted, asked.best_of or 1)})
         writer = admitted(request, asked, prompts)
-        told = _Told("cmpl", "text_completion", asked.model, lambda text: {"text": text}, {"logprobs": None})
-        return await written(writer, asked, prompts, told, echo=bool(asked.echo))
+        return await written(writer, asked, prompts, wanted, asked.logprobs, echo=bool(asked.echo))
 
     @post("/chat/completions", Chat)
     @_in_their_shape
     async def chat(request: Request) -> Response:
         """The next turn of a conversation. A model that never saw one writes on from its text, turn by turn."""
         asked = await read(Chat, request)
-        asked = asked.model_copy(update={"max_tokens": asked.max_completion_tokens or asked.max_tokens})
         prompt = "".join(f"{m.role}: {m.content}\n" for m in asked.messages) + "assistant:"
-        asked = asked.model_copy(update={"stop": [*asked.stop, "\nuser:", "\nassistant:"]})
+        most = asked.max_completion_tokens or asked.max_tokens or None
+        asked = asked.model_copy(update={"max_tokens": most, "stop": [*asked.stop, "\nuser:", "\nassistant:"]})
         writer = admitted(request, asked, [prompt])
-        what = "chat.completion.chunk" if asked.stream else "chat.completion"
-        told = _Told("chatcmpl", what, asked.model, _delta if asked.stream else _turn)
-        return await written(writer, asked, [prompt], told, turn=True)
+        top = (asked.top_logprobs or 0) if asked.logprobs else None
+        return await written(writer, asked, [prompt], asked.n or 1, top, chat=True)
 
     def admitted(request: Request, asked: Asked, prompts: list[str]) -> Model:
         bearer = request.headers.get("authorization", "")
-        facts = admit(service, request, bearer.removeprefix("Bearer ").strip() or None)
+        try:
+            facts = admit(service, request, bearer.removeprefix("Bearer ").strip() or None)
+        except Refusal as refusal:
+            refusal.status = 401 if refusal.status == 403 else refusal.status  # which is what their clients know
+            raise
         service.count(facts, prompts)
         if asked.model not in service.models.writers:
             raise Refusal(404, f"The model {shown(asked.model)!r} does not exist")
         if asked.stream and (asked.n or 1) * len(prompts) > 1:
             raise Refusal(400, "Invalid request: one text at a time can be streamed")
+        if asked.stream_options is not None and not asked.stream:
+            raise Refusal(400, "Invalid request: stream_options are for a stream")
         return service.models.writers[asked.model]
 
     async def written(
-        writer: Model, asked: Asked, prompts: list[str], told: "_Told", *, echo: bool = False, turn: bool = False
+        writer: Model,
+        asked: Asked,
+        prompts: list[str],
+        wanted: int,
+        top: int | None,
+        *,
+        echo: bool = False,
+        chat: bool = False,
     ) -> Response:
-        options = asked.options(service.settings.token_limit)
+        """wanted: how many of the texts are told. top: log-probabilities too, and of so many others."""
+        options, tokenizer = asked.options(service.settings.token_limit), writer.bundle.source
+        told = completion.itemised if chat else completion.listed
+        logprobs = None if top is None else told(tokenizer)
+        answer = completion.Answer(asked.model, logprobs, chat=chat, stream=bool(asked.stream))
+        cost = sum(len(tokenizer.encode(prompt)) for prompt in prompts)
+
+        def before() -> list[Piece]:
+            return [_read(writer, prompt, top) if echo else Piece("") for prompt in prompts]
+
         if asked.stream:
-            text = writer.stream_text(prompts[0], **options | {"n": 1})
-            pieces = _stripped(text) if turn else text
-            first = await service.writing.run(lambda: _next(pieces))  # what is wrong shows while there is a status
-            opening = (
-                {"delta": {"role": "assistant", "content": ""}} if turn else {"text": prompts[0]} if echo else None
+            pieces = _nothing() if not options["max_tokens"] else writer.stream_pieces(prompts[0], top=top, **options)
+            pieces = completion.stripped(pieces) if chat else pieces
+            # What is wrong shows while there is a status.
+            opening, first = await service.writing.run(
+                lambda: checked(lambda: (before()[0], completion.advanced(pieces)))
             )
+            usage = asked.stream_options is not None and asked.stream_options.include_usage
             return StreamingResponse(
-                told.events(service, opening, first, pieces),
+                answer.events(service, opening, first, pieces, cost if usage else None),
                 media_type="text/event-stream",
                 headers={"Cache-Control": "no-store"},
             )
-        found = await service.writing.run(lambda: checked(lambda: writer.generations(prompts, **options)))
-        tokenizer = writer.bundle.source
-        read_tokens = sum(len(tokenizer.encode(prompt)) for prompt in prompts)
-        return JSONResponse(told.whole(found, prompts if echo else [""] * len(prompts), read_tokens))
+
+        def work() -> dict[str, Any]:
+            if options["max_tokens"]:
+                found = writer.generations(prompts, top=top, **options)
+            else:
+                found = [[NOTHING] * wanted for _ in prompts]
+            return answer.whole(found, wanted, before(), cost)
+
+        return JSONResponse(await service.writing.run(lambda: checked(work)))
 
     return router
 
 
-class _Told:
-    """An answer in their words."""
+NOTHING = Generation("", 0.0, 0, "length")
 
-    def __init__(
-        self, kind: str, what: str, model: str, shape: Callable[[str], dict[str, Any]], more: Any = None
-    ) -> None:
-        number, now = secrets.token_hex(12), int(time.time())
-        self.facts = {"id": f"{kind}-{number}", "object": what, "created": now, "model": model}
-        self.shape, self.more = shape, more or {}
 
-    def whole(self, found: list[list[Generation]], before: list[str], read_tokens: int) -> dict[str, Any]:
-        every = [(prompt, text) for prompt, group in zip(before, found, strict=True) for text in group]
-        choices = [
-            {"index": i, **self.shape(prompt + text.text), **self.more, "finish_reason": REASONS[text.reason]}
-            for i, (prompt, text) in enumerate(every)
-        ]
-        made = sum(text.tokens for _, text in every)
-        usage = {"prompt_tokens": read_tokens, "completion_tokens": made, "total_tokens": read_tokens + made}
-        return self.facts | {"choices": choices, "usage": usage}
+def _nothing() -> completion.Pieces:
+    """No token was asked for."""
+    yield from ()
+    return NOTHING
 
-    async def events(
-        self, service: Service, opening: dict[str, Any] | None, first: "_Step", pieces: Pieces
-    ) -> AsyncIterator[str]:
-        """opening: what comes before all that is written."""
-        try:
-            if opening is not None:
-                yield self._event(opening, None)
-            step = first
-            while step.ended is None:
-                yield self._event(self.shape(step.text), None)
-                step = await service.writing.run(lambda: _next(pieces))
-            yield self._event(self.shape(""), REASONS[step.ended])
-            yield "data: [DONE]\n\n"
-        except Refusal as refusal:
-            yield f"data: {json.dumps({'error': {'message': refusal.message, 'type': 'server_error'}})}\n\n"
 
-    def _event(self, shape: dict[str, Any], reason: str | None) -> str:
-        choice = {"index": 0, **shape, **self.more, "finish_reason": reason}
-        return f"data: {json.dumps(self.facts | {'choices': [choice]}, ensure_ascii=False)}\n\n"
+def _read(writer: Model, prompt: str, top: int | None) -> Piece:
+    """A prompt with what the model thinks of its tokens, of the first of which it thinks nothing."""
+    if top is None or not prompt:
+        return Piece(prompt)
+    tokens, places = writer.bundle.source.spans(prompt)
+    first, guesses = writer.writer.guesses(tokens, top, len(tokens))
+    known = [Guess((), token) for token in tokens[: first + 1]] + guesses[:-1]
+    return Piece(prompt, tuple(replace(guess, start=start) for guess, (start, _) in zip(known, places, strict=True)))
 
 
 def _in_their_shape(handler: Handler) -> Handler:
@@ -213,49 +238,7 @@ def _in_their_shape(handler: Handler) -> Handler:
 
 
 def _problem(refusal: Refusal) -> Response:
-    kind = TYPES.get(refusal.status, "server_error")
+    kind, code = KINDS.get(refusal.status, ("server_error", None))
     more = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
-    error = {"message": refusal.message, "type": kind, "param": None, "code": None}
+    error = {"message": refusal.message, "type": kind, "param": None, "code": code}
     return JSONResponse({"error": error}, refusal.status, more)
-
-
-def _delta(text: str) -> dict[str, Any]:
-    return {"delta": {"content": text}}
-
-
-def _turn(text: str) -> dict[str, Any]:
-    return {"message": {"role": "assistant", "content": text.strip()}}
-
-
-def _stripped(pieces: Pieces) -> Pieces:
-    """Without the space around the text, as `_turn` gives it: what is space waits for what comes after."""
-    waiting, begun = "", False
-    try:
-        while True:
-            text = waiting + next(pieces)
-            text = text if begun else text.lstrip()
-            piece = text.rstrip()
-            waiting = text[len(piece) :]
-            begun = begun or bool(piece)
-            if piece:
-                yield piece
-    except StopIteration as stop:
-        reason: str = stop.value
-        return reason
-
-
-class _Step(NamedTuple):
-    """A piece of a text, or why it has ended."""
-
-    text: str
-    ended: str | None = None
-
-
-def _next(pieces: Pieces) -> _Step:
-    def step() -> _Step:
-        try:
-            return _Step(next(pieces))
-        except StopIteration as stop:
-            return _Step("", stop.value)
-
-    return checked(step)
