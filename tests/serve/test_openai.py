@@ -223,7 +223,24 @@ def test_mistakes_are_told_in_their_shape(
 ) -> None:
     found = start(served=served).post(f"/v1/{path}", json=body)
     assert found.status_code == status
-    assert words in found.json()["error"]["message"]
+    error = found.json()["error"]
+    assert words in error["message"]
+    assert error["type"] == "invalid_request_error"
+    assert error["code"] == ("model_not_found" if status == 404 else None)
+
+
+def test_what_is_refused_before_it_is_read_has_their_shape_too(start: Start, served: Models) -> None:
+    client = start(served=served, body_limit=2000)
+    large = {"model": "little", "prompt": "x" * 3000}
+    for found, status in (
+        (client.post("/v1/completions", json=large), 413),
+        (client.post("/v1/completions", content=b"{", headers={"Content-Type": "application/json"}), 400),
+        (client.get("/v1/completions"), 405),
+        (client.get("/v1/nothing"), 404),
+    ):
+        assert found.status_code == status
+        assert found.json()["error"]["type"] == "invalid_request_error"
+        assert found.json()["error"]["code"] is None
 
 
 def test_a_server_without_translators(start: Start, writer: Model, tmp_path: Path) -> None:

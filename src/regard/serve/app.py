@@ -103,7 +103,7 @@ def page(name: str) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     """Everything that is refused, in the API's own shape."""
     if isinstance(error, Refusal):
-        return error.response()
+        return error.response(request.scope)
     if isinstance(error, HTTPException):
-        return Refusal(error.status_code, str(error.detail)).response(error.headers)
-    return Refusal(400, "Invalid request").response()
+        return Refusal(error.status_code, str(error.detail)).response(request.scope, error.headers)
+    return Refusal(400, "Invalid request").response(request.scope)

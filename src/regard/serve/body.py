@@ -92,7 +92,7 @@ def _replayed(body: bytes) -> Receive:
 
 async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
     """Answers before the body is there; what still comes is read for a moment and thrown away, then the line closes."""
-    response = refusal.response({"Connection": "close"})
+    response = refusal.response(scope, {"Connection": "close"})
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
     read, until = 0, time.monotonic() + LINGER_SECONDS

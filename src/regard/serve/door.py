@@ -57,7 +57,7 @@ class Door:
             logs.event("failed", logging.ERROR, reference=number, route=self._route(scope), **logs.describe(error))
             if not status:
                 refusal = Refusal(500, f"Something went wrong here; the log has it under {number}")
-                await refusal.response()(scope, receive, watched)
+                await refusal.response(scope)(scope, receive, watched)
         finally:
             self.inside -= not refused
             seconds = time.perf_counter() - begun
@@ -79,7 +79,7 @@ class Door:
         self.refusing += 1
         try:
             await asyncio.sleep((self.refusing - 1) / PACE)
-            await busy().response()(scope, receive, send)
+            await busy().response(scope)(scope, receive, send)
         finally:
             self.refusing -= 1
 

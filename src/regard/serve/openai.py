@@ -4,7 +4,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import wraps
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -19,13 +18,6 @@ from regard.serve.parameters import read
 from regard.serve.refusal import Refusal, checked, shown
 from regard.serve.service import Service
 
-# Their kind and code of a refusal, by its status; all others are the server's.
-KINDS = {
-    400: ("invalid_request_error", None),
-    401: ("authentication_error", "invalid_api_key"),
-    404: ("invalid_request_error", "model_not_found"),
-    429: ("rate_limit_error", "rate_limit_exceeded"),
-}
 MOST = 16  # texts of one request
 MOST_TOP = 20  # likeliest tokens that are told of each
 Handler = Callable[[Request], Awaitable[Response]]
@@ -101,6 +93,11 @@ def routes(service: Service) -> APIRouter:
     def listed(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": begun, "owned_by": "regard"}
 
+    def found(name: str) -> Model:
+        if name not in service.models.writers:
+            raise Refusal(404, f"The model {shown(name)!r} does not exist", code="model_not_found")
+        return service.models.writers[name]
+
     @router.get("/models", responses={200: {"description": "The language models."}})
     async def models() -> Response:
         """The models that write."""
@@ -109,8 +106,7 @@ def routes(service: Service) -> APIRouter:
     @router.get("/models/{name}", responses={404: {"description": "There is no such model."}})
     async def model(name: str) -> Response:
         """One of them."""
-        if name not in service.models.writers:
-            return _problem(Refusal(404, f"The model {shown(name)!r} does not exist"))
+        found(name)
         return JSONResponse(listed(name))
 
     def post(path: str, asked: type[BaseModel]) -> Callable[[Handler], Handler]:
@@ -121,7 +117,6 @@ def routes(service: Service) -> APIRouter:
         return router.post(path, responses=shapes.responses(dict[str, Any], also=said), openapi_extra=extra)
 
     @post("/completions", Completion)
-    @_in_their_shape
     async def completions(request: Request) -> Response:
         """Write on from a prompt, or from several."""
         asked = await read(Completion, request)
@@ -134,7 +129,6 @@ def routes(service: Service) -> APIRouter:
         return await written(writer, asked, prompts, wanted, asked.logprobs, echo=bool(asked.echo))
 
     @post("/chat/completions", Chat)
-    @_in_their_shape
     async def chat(request: Request) -> Response:
         """The next turn of a conversation. A model that never saw one writes on from its text, turn by turn."""
         asked = await read(Chat, request)
@@ -147,19 +141,14 @@ def routes(service: Service) -> APIRouter:
 
     def admitted(request: Request, asked: Asked, prompts: list[str]) -> Model:
         bearer = request.headers.get("authorization", "")
-        try:
-            facts = admit(service, request, bearer.removeprefix("Bearer ").strip() or None)
-        except Refusal as refusal:
-            refusal.status = 401 if refusal.status == 403 else refusal.status  # which is what their clients know
-            raise
+        facts = admit(service, request, bearer.removeprefix("Bearer ").strip() or None)
         service.count(facts, prompts)
-        if asked.model not in service.models.writers:
-            raise Refusal(404, f"The model {shown(asked.model)!r} does not exist")
+        writer = found(asked.model)
         if asked.stream and (asked.n or 1) * len(prompts) > 1:
             raise Refusal(400, "Invalid request: one text at a time can be streamed")
         if asked.stream_options is not None and not asked.stream:
             raise Refusal(400, "Invalid request: stream_options are for a stream")
-        return service.models.writers[asked.model]
+        return writer
 
     async def written(
         writer: Model,
@@ -197,10 +186,10 @@ def routes(service: Service) -> APIRouter:
 
         def work() -> dict[str, Any]:
             if options["max_tokens"]:
-                found = writer.generations(prompts, top=top, **options)
+                texts = writer.generations(prompts, top=top, **options)
             else:
-                found = [[NOTHING] * wanted for _ in prompts]
-            return answer.whole(found, wanted, before(), cost)
+                texts = [[NOTHING] * wanted for _ in prompts]
+            return answer.whole(texts, wanted, before(), cost)
 
         return JSONResponse(await service.writing.run(lambda: checked(work)))
 
@@ -224,21 +213,3 @@ def _read(writer: Model, prompt: str, top: int | None) -> Piece:
     first, guesses = writer.writer.guesses(tokens, top, len(tokens))
     known = [Guess((), token) for token in tokens[: first + 1]] + guesses[:-1]
     return Piece(prompt, tuple(replace(guess, start=start) for guess, (start, _) in zip(known, places, strict=True)))
-
-
-def _in_their_shape(handler: Handler) -> Handler:
-    @wraps(handler)
-    async def handled(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except Refusal as refusal:
-            return _problem(refusal)
-
-    return handled
-
-
-def _problem(refusal: Refusal) -> Response:
-    kind, code = KINDS.get(refusal.status, ("server_error", None))
-    more = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
-    error = {"message": refusal.message, "type": kind, "param": None, "code": code}
-    return JSONResponse({"error": error}, refusal.status, more)

@@ -1,28 +1,39 @@
-"""A request that is refused: its status and one sentence, in the API's own shape `{"error": "..."}`."""
+"""A request that is refused: its status and one sentence, in the API's own shape."""
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.responses import Response
+from starlette.types import Scope
 
 from regard.errors import UserError
 
 Result = TypeVar("Result")
 STOPPING = "The server is shutting down"
+# What OpenAI calls some refusals: their type and code by the status.
+KINDS = {401: ("authentication_error", "invalid_api_key"), 429: ("rate_limit_error", "rate_limit_exceeded")}
 
 
 class Refusal(Exception):
     """Raised anywhere below a route; the client gets the status and the sentence."""
 
-    def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
+    def __init__(self, status: int, message: str, retry_after: int | None = None, code: str | None = None) -> None:
+        """code: by which OpenAI's clients know it."""
         super().__init__(message)
-        self.status, self.message, self.retry_after = status, message, retry_after
+        self.status, self.message, self.retry_after, self.code = status, message, retry_after, code
 
-    def response(self, headers: Mapping[str, str] | None = None) -> Response:
+    def response(self, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
         more = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        body = json.dumps({"error": self.message}, ensure_ascii=False).encode(errors="replace")
-        return Response(body, self.status, {**(headers or {}), **more}, "application/json")
+        openai = scope["path"].startswith("/v1/")
+        status = 401 if openai and self.status == 403 else self.status  # their word for a key that is wrong
+        told = self._as_openai(status) if openai else self.message
+        body = json.dumps({"error": told}, ensure_ascii=False).encode(errors="replace")
+        return Response(body, status, {**(headers or {}), **more}, "application/json")
+
+    def _as_openai(self, status: int) -> dict[str, Any]:
+        kind, code = KINDS.get(status, ("server_error" if status >= 500 else "invalid_request_error", self.code))
+        return {"message": self.message, "type": kind, "param": None, "code": code}
 
 
 def busy(message: str = "The server is busy; try again soon") -> Refusal:
