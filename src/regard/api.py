@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn, overload
 
@@ -146,15 +147,24 @@ class Model:
         given = {name: value for name, value in changes.items() if value is not None}
         if "n_best" in given and not given.get("sample"):
             given.setdefault("beam", max(self.bundle.decode.beam, given["n_best"]))
+        plain = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in given.items())
         try:
-            chosen = DecodeOptions.model_validate(self.bundle.decode.model_dump() | given)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            name = ".".join(map(str, problem["loc"]))
-            raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
+            chosen = _chosen(self.bundle.decode, plain)
+        except TypeError:  # what cannot be hashed is none of the kinds that options are of
+            raise UserError(f"decode options are numbers, texts, or yes and no; these are not: {given}") from None
         if self.bundle.task == "translation":
             self.translator.engine.check(chosen)
         return chosen
+
+
+@lru_cache(64)  # checking them takes longer than to translate a word
+def _chosen(own: DecodeOptions, changes: tuple[tuple[str, Any], ...]) -> DecodeOptions:
+    try:
+        return DecodeOptions.model_validate(own.model_dump() | dict(changes))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = ".".join(map(str, problem["loc"]))
+        raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
 
 
 def load(

@@ -10,10 +10,12 @@ import torch
 from decode.toys import Toy, fixed, log_probs, padded, table
 from typer.testing import CliRunner
 
+from regard.api import Model
 from regard.bundle import Bundle
 from regard.cli import app
 from regard.decode import DecodeOptions, Sampler, beam_search, sample
 from regard.decode.writer import Spelling, Writer
+from regard.errors import UserError
 from regard.models import GPT, GPTConfig
 from regard.text import EOS, Specials, Tokenizer
 
@@ -311,3 +313,35 @@ def test_the_command(bundle: Bundle, tmp_path: Path) -> None:
     stopped = run("the", *options, "--stop", json.loads(line)["text"][:1] or "x", "--json")
     assert "reason" in stopped
     assert run("x", "--prompts", str(tmp_path / "prompts.txt"), code=1) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"beam": {"a": 1}}, "numbers, texts"),
+        ({"stop": [["a"]]}, "numbers, texts"),
+        ({"temperature": -1}, "decode option temperature"),
+        ({"seed": "x"}, "decode option seed"),
+    ],
+)
+def test_wrong_options_are_told(bundle: Bundle, options: dict[str, Any], words: str) -> None:
+    model = Model([bundle])
+    for _ in range(2):  # what is remembered of options is none of the wrong ones
+        with pytest.raises(UserError, match=words):
+            model.generations(["the"], **options)
+    assert model.generate("the", stop=["e"], seed=1) == model.generate("the", stop=("e",), seed=1)
+
+
+def test_guesses_of_what_was_drawn(writer: Writer) -> None:
+    """Beyond the window too, and with neighbours that end sooner or have longer prompts."""
+    options = writer.options.model_copy(update={"n_best": 2, "max_length": 40, "stop": ("a",)})
+    found = writer.write(["the", "the naïve café and more than the window holds"], options, top=4)
+    for made in (one for group in found for one in group):
+        assert len(made.guesses) <= made.tokens
+        assert all(guess.rank >= 1 and len(guess.top) == 4 for guess in made.guesses)
+        assert all(guess.probability <= guess.top[0][1] + 1e-9 for guess in made.guesses)
+        if made.reason == "length":  # nothing was cut off
+            total = sum(math.log(guess.probability) for guess in made.guesses)
+            assert total == pytest.approx(made.log_prob, abs=1e-3)
+    (alone,) = writer.write(["the"], options)  # to be watched changes nothing
+    assert [made.text for made in alone] == [made.text for made in found[0]]

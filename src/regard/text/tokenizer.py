@@ -126,8 +126,8 @@ class Tokenizer:
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         """What the library makes of texts as they are, on all cores."""
-        if len(texts) == 1:  # one core is sooner done than another is woken
-            return [self._inner.encode(texts[0], add_special_tokens=False).ids]
+        if len(texts) <= 1:  # one core is sooner done than another is woken
+            return [self._inner.encode(text, add_special_tokens=False).ids for text in texts]
         return [found.ids for found in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def encode_masked(self, text: str) -> list[int]:
