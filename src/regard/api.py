@@ -150,8 +150,8 @@ class Model:
         plain = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in given.items())
         try:
             chosen = _chosen(self.bundle.decode, plain)
-        except TypeError:  # what cannot be hashed is none of the kinds that options are of
-            raise UserError(f"decode options are numbers, texts, or yes and no; these are not: {given}") from None
+        except TypeError:  # what cannot be hashed cannot be looked up
+            chosen = _chosen.__wrapped__(self.bundle.decode, plain)
         if self.bundle.task == "translation":
             self.translator.engine.check(chosen)
         return chosen
@@ -163,8 +163,8 @@ def _chosen(own: DecodeOptions, changes: tuple[tuple[str, Any], ...]) -> DecodeO
         return DecodeOptions.model_validate(own.model_dump() | dict(changes))
     except ValidationError as error:
         problem = error.errors()[0]
-        name = ".".join(map(str, problem["loc"]))
-        raise UserError(f"decode option {name}: {problem['msg'].removeprefix('Value error, ')}") from None
+        name = " ".join(["decode option", ".".join(map(str, problem["loc"]))]).rstrip()
+        raise UserError(f"{name}: {problem['msg'].removeprefix('Value error, ')}") from None
 
 
 def load(

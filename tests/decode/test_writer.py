@@ -318,8 +318,10 @@ def test_the_command(bundle: Bundle, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"beam": {"a": 1}}, "numbers, texts"),
-        ({"stop": [["a"]]}, "numbers, texts"),
+        ({"beam": {"a": 1}}, "decode option beam"),
+        ({"stop": [["a"]]}, "decode option stop"),
+        ({"min_length": 9, "max_tokens": 3}, "^decode option: min_length 9"),
+        ({"top": 3, "beam": 2}, "a beam has none"),
         ({"temperature": -1}, "decode option temperature"),
         ({"seed": "x"}, "decode option seed"),
     ],
@@ -329,19 +331,42 @@ def test_wrong_options_are_told(bundle: Bundle, options: dict[str, Any], words: 
     for _ in range(2):  # what is remembered of options is none of the wrong ones
         with pytest.raises(UserError, match=words):
             model.generations(["the"], **options)
-    assert model.generate("the", stop=["e"], seed=1) == model.generate("the", stop=("e",), seed=1)
+    for stop in (["e"], {"e"}):
+        assert model.generate("the", stop=stop, seed=1) == model.generate("the", stop=("e",), seed=1)
+    assert model.generate("the", temperature=1e-320) == model.generate("the", temperature=0)
 
 
 def test_guesses_of_what_was_drawn(writer: Writer) -> None:
     """Beyond the window too, and with neighbours that end sooner or have longer prompts."""
-    options = writer.options.model_copy(update={"n_best": 2, "max_length": 40, "stop": ("a",)})
-    found = writer.write(["the", "the naïve café and more than the window holds"], options, top=4)
+    prompts = ["the", "the naïve café and more than the window holds"]
+    options = writer.options.model_copy(update={"n_best": 2, "max_length": 40})
+    text = writer.write(["the"], options)[0][0].text
+    options = options.model_copy(update={"stop": (text[10:12],)})
+    found = writer.write(prompts, options, top=4)
+    assert {"length", "stop"} <= {made.reason for group in found for made in group}
     for made in (one for group in found for one in group):
-        assert len(made.guesses) <= made.tokens
         assert all(guess.rank >= 1 and len(guess.top) == 4 for guess in made.guesses)
-        assert all(guess.probability <= guess.top[0][1] + 1e-9 for guess in made.guesses)
+        assert all(guess.log_prob <= guess.top[0][1] + 1e-6 for guess in made.guesses)
         if made.reason == "length":  # nothing was cut off
-            total = sum(math.log(guess.probability) for guess in made.guesses)
-            assert total == pytest.approx(made.log_prob, abs=1e-3)
+            assert len(made.guesses) == made.tokens
+            assert sum(guess.log_prob for guess in made.guesses) == pytest.approx(made.log_prob, abs=1e-3)
+        else:
+            assert 0 < len(made.guesses) < made.tokens
+            assert made.guesses[-1].start < len(made.text)
     (alone,) = writer.write(["the"], options)  # to be watched changes nothing
     assert [made.text for made in alone] == [made.text for made in found[0]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_stream_tells_the_tokens_of_what_it_shows(writer: Writer, size: int) -> None:
+    """What may begin a stop text is held back, its tokens too."""
+    options = writer.options.model_copy(update={"max_length": 40})
+    whole = writer.write(["the"], options)[0][0].text
+    for place in range(5, 30, 4):
+        stopped = options.model_copy(update={"stop": (whole[place : place + size],)})
+        ((made,),) = writer.write(["the"], stopped, top=2)
+        pieces, shown = list(writer.pieces("the", stopped, top=2)), 0
+        assert [guess for piece in pieces for guess in piece.guesses] == list(made.guesses)
+        for piece in pieces:
+            shown += len(piece.text)
+            assert all(guess.start < shown for guess in piece.guesses)

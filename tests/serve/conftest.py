@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import make_pairs, small_recipe
 from fastapi.testclient import TestClient
 from serve.servers import Held, Start
 
-from regard.api import train
+from regard.api import Model, train
+from regard.bundle import Bundle
+from regard.models import GPT, GPTConfig
 from regard.serve.app import make_app
 from regard.serve.models import Models, load_models
 from regard.serve.settings import Settings
+from regard.text import Tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +34,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def models(trained: Path) -> Models:
     return load_models([trained], "torch")
+
+
+@pytest.fixture(scope="session")
+def writer() -> Model:
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.learn(["the cat sat on the mat", "a dog ran"], "byte")
+    shape = {"d_model": 16, "d_ff": 32, "heads": 2, "layers": 1, "max_positions": 512, "dropout": 0.0}
+    model = GPT(GPTConfig(**shape, vocabulary=len(tokenizer)))  # type: ignore[arg-type]
+    return Model([Bundle(model.eval(), tokenizer, tokenizer, ("text", "text"), 64, name="gpt", task="language")])
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Decodable, Hypothesis, Model
 from regard.text import Specials
 
+COLDEST = 1e-6  # what is less is nothing in float32
+
 
 def sample(
     models: Sequence[Decodable],
@@ -128,7 +130,7 @@ class Sampler:
 def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:
     """The token at which the cumulated probability passes the draw, after temperature, top-k and nucleus."""
     below = log_probs - log_probs.amax(-1, keepdim=True)  # the best stays 0 however small the temperature is
-    probs, order = (below / options.temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
+    probs, order = (below / max(options.temperature, COLDEST)).softmax(-1).sort(dim=-1, descending=True, stable=True)
     if options.top_k:
         probs[:, options.top_k :] = 0
     before = probs.cumsum(-1) - probs

@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,20 +13,22 @@ from regard.decode.beam import beam_search
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import averaged
 from regard.decode.sample import Sampler
+from regard.errors import UserError
 from regard.text import Tokenizer
 
 ROWS = 64  # written side by side
+BLOCK = 512  # places whose logits are made together
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What might stand at one place: the likeliest tokens with their probabilities; and what does, if it is known."""
+    """What might stand at one place: the likeliest tokens with their log p; and what does, if it is known."""
 
     top: tuple[tuple[int, float], ...]
     token: int | None = None
-    probability: float = 0.0
-    rank: int = 0  # 1 when nothing was likelier
-    start: int = 0  # how many characters were written before it
+    log_prob: float = 0.0
+    rank: int = 0  # 1 when nothing was likelier; 0 when the model did not guess
+    start: int = 0  # the characters before it
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,10 @@ class Writer:
             some = prompts[start : start + size]
             if options.sample:
                 found += self._sampled(some, options, first + start, top)
-            else:
+            elif top is None:
                 found += self._searched(some, options)
+            else:
+                raise UserError("guesses are told of what is drawn; a beam has none")
         return found
 
     def stream(self, prompt: str, options: DecodeOptions | None = None, number: int = 0) -> Generator[str, None, str]:
@@ -143,15 +147,27 @@ class Writer:
         told = 0
         while not draft.sampler.done:
             if text := draft.advance()[0]:
-                yield Piece(text, tuple(draft.guesses[0][told:]))
-                told = len(draft.guesses[0])
+                shown = [guess for guess in draft.guesses[0][told:] if guess.start < draft.spellings[0].shown]
+                yield Piece(text, tuple(shown))
+                told += len(shown)
         text, made = draft.finished(0)
         if text:
             yield Piece(text, made.guesses[told:])
         return made
 
+    def read(self, text: str, top: int, most: int | None = None) -> tuple[list[Guess], Guess]:
+        """Of a text's tokens what the model thinks of each where it stands; and of what may come after them.
+
+        Of the first, of those before what it can see, and of all but the last `most` it does not guess.
+        """
+        tokens, places = self.tokenizer.spans(text) if text else ([], [])
+        first, guesses = self._guesses(tokens, top, most or len(tokens))
+        every = [Guess((), token) for token in tokens[: first + 1]] + guesses[:-1]
+        placed = [replace(guess, start=start) for guess, (start, _) in zip(every, places, strict=True)]
+        return placed, guesses[-1]
+
     @torch.inference_mode()
-    def guesses(self, tokens: Sequence[int], top: int, most: int) -> tuple[int, list[Guess]]:
+    def _guesses(self, tokens: Sequence[int], top: int, most: int) -> tuple[int, list[Guess]]:
         """What the model thinks of the last of these tokens, at most so many, and of the one after them.
 
         The number of the first token that is told of, and a guess for each one after it, the next one last.
@@ -159,13 +175,15 @@ class Writer:
         first = self.models[0].first_seen(len(tokens))
         seen = list(tokens[first:]) or [self.tokenizer.specials.end]
         told = min(len(seen), most)
-        rows, each = torch.tensor([seen], device=self.device), []
-        for model in self.models:
-            states = model(rows)[0, -told:]
-            each.append(F.linear(states, model.output).float().log_softmax(-1))  # T V
-        log_probs = averaged(each)
+        rows, found = torch.tensor([seen], device=self.device), []
+        states = [model(rows)[0, -told:] for model in self.models]
         wanted = [*seen[len(seen) - told + 1 :], None]
-        return len(tokens) - told, [self.guess(row, top, token) for row, token in zip(log_probs, wanted, strict=True)]
+        for start in range(0, told, BLOCK):
+            block = slice(start, start + BLOCK)
+            each = [F.linear(s[block], m.output).float() for s, m in zip(states, self.models, strict=True)]
+            log_probs = averaged([logits.log_softmax(-1) for logits in each])  # T V
+            found += [self.guess(row, top, token) for row, token in zip(log_probs, wanted[block], strict=True)]
+        return len(tokens) - told, found
 
     def steps(self, tokens: Sequence[int], options: DecodeOptions, top: int) -> Iterator[Guess]:
         """One text after these tokens, drawn token by token, with what else might have stood there.
@@ -189,11 +207,11 @@ class Writer:
         never = list(self.tokenizer.specials.ids - {self.tokenizer.specials.end})
         hidden = torch.tensor(never, dtype=torch.long, device=log_probs.device)
         values, ids = log_probs.index_fill(0, hidden, -torch.inf).topk(min(top, len(log_probs) - len(never)))
-        best = tuple(zip(ids.tolist(), values.exp().tolist(), strict=True))
+        best = tuple(zip(ids.tolist(), values.tolist(), strict=True))
         if token is None:
             return Guess(best)
         own = log_probs[token]
-        return Guess(best, token, float(own.exp()), int((log_probs > own).sum()) + 1, start)
+        return Guess(best, token, float(own), int((log_probs > own).sum()) + 1, start)
 
     def _sampled(
         self, prompts: Sequence[str], options: DecodeOptions, first: int, top: int | None

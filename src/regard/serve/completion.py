@@ -1,7 +1,6 @@
 """Answers in OpenAI's words: texts whole or as events, with log-probabilities and what they cost."""
 
 import json
-import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
@@ -68,7 +67,7 @@ class Answer:
                 yield _line(self.facts | {"choices": [], "usage": _usage(cost, step.whole.tokens)})
             yield "data: [DONE]\n\n"
         except Refusal as refusal:
-            yield _line({"error": {"message": refusal.message, "type": "server_error"}})
+            yield _line({"error": refusal.as_openai()})
 
     def _logprobs(self, before: Sequence[Guess], after: Sequence[Guess], begin: int) -> dict[str, Any] | None:
         if self.logprobs is None:
@@ -83,7 +82,7 @@ def listed(tokenizer: Tokenizer) -> Logprobs:
     def told(guesses: Sequence[Guess], begin: int) -> dict[str, Any]:
         return {
             "tokens": [_name(tokenizer, guess.token) for guess in guesses],
-            "token_logprobs": [_log(guess.probability) if guess.rank else None for guess in guesses],
+            "token_logprobs": [_log(guess.log_prob) if guess.rank else None for guess in guesses],
             "top_logprobs": [_likeliest(tokenizer, guess) if guess.rank else None for guess in guesses],
             "text_offset": [begin + guess.start for guess in guesses],
         }
@@ -94,15 +93,16 @@ def listed(tokenizer: Tokenizer) -> Logprobs:
 def itemised(tokenizer: Tokenizer) -> Logprobs:
     """As chats tell them: an item for each token."""
 
-    def item(token: int | None, probability: float) -> dict[str, Any]:
-        spelled = list(b"" if token is None else tokenizer.piece(token))
-        return {"token": _name(tokenizer, token), "logprob": _log(probability), "bytes": spelled}
+    def item(token: int, log_prob: float) -> dict[str, Any]:
+        spelled = list(tokenizer.piece(token))
+        return {"token": _name(tokenizer, token), "logprob": _log(log_prob), "bytes": spelled}
 
     def told(guesses: Sequence[Guess], begin: int) -> dict[str, Any]:
         return {
             "content": [
-                item(guess.token, guess.probability) | {"top_logprobs": [item(*pair) for pair in guess.top]}
+                item(guess.token, guess.log_prob) | {"top_logprobs": [item(*pair) for pair in guess.top]}
                 for guess in guesses
+                if guess.token is not None
             ]
         }
 
@@ -111,7 +111,7 @@ def itemised(tokenizer: Tokenizer) -> Logprobs:
 
 def _likeliest(tokenizer: Tokenizer, guess: Guess) -> dict[str, float]:
     """The one that stands there is among them."""
-    return {_name(tokenizer, token): _log(p) for token, p in (*guess.top, (guess.token, guess.probability))}
+    return {_name(tokenizer, token): _log(p) for token, p in (*guess.top, (guess.token, guess.log_prob))}
 
 
 def _name(tokenizer: Tokenizer, token: int | None) -> str:
@@ -124,8 +124,8 @@ def _name(tokenizer: Tokenizer, token: int | None) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in spelled)
 
 
-def _log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else UNLIKELY
+def _log(log_prob: float) -> float:
+    return max(log_prob, UNLIKELY)
 
 
 def _usage(read: int, written: int) -> dict[str, int]:
@@ -169,5 +169,7 @@ def stripped(pieces: Pieces) -> Pieces:
                 yield Piece(shown, held)
                 held = ()
     except StopIteration as stop:
+        if held:
+            yield Piece("", held)
         whole: Generation = stop.value
         return whole

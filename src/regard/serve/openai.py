@@ -3,7 +3,6 @@
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -11,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
 from regard.api import Model
-from regard.decode.writer import Generation, Guess, Piece
+from regard.decode.writer import Generation, Piece
 from regard.serve import completion, shapes
 from regard.serve.libretranslate import admit
 from regard.serve.parameters import read
@@ -38,7 +37,7 @@ class Asked(BaseModel):
     """What both kinds of completion may say. What is not known here is passed over, as clients send more and more."""
 
     model: str = Field(description="A model's id, as /v1/models lists them.", examples=["shakespeare"])
-    max_tokens: int | None = Field(None, ge=0, description="Most tokens to write.")
+    max_tokens: int | None = Field(None, ge=1, description="Most tokens to write.")
     temperature: float | None = Field(None, ge=0, le=10, description="0 takes the likeliest token every time.")
     top_p: float | None = Field(None, gt=0, le=1, description="Only the likeliest tokens with so much mass.")
     top_k: int | None = Field(None, ge=0, description="Only so many of the likeliest tokens.")
@@ -57,6 +56,7 @@ class Asked(BaseModel):
 
 
 class Completion(Asked):
+    max_tokens: int | None = Field(None, ge=0, description="Most tokens to write; with echo, 0 scores a text.")
     prompt: Texts = Field(default_factory=list, max_length=MOST, description="How the text begins, or several.")
     echo: bool | None = Field(None, description="With the prompt before the text.")
     logprobs: int | None = Field(
@@ -90,7 +90,7 @@ def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["OpenAI"], default_response_class=JSONResponse)
     begun = int(time.time())  # a model is as old as the server
 
-    def listed(name: str) -> dict[str, Any]:
+    def described(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": begun, "owned_by": "regard"}
 
     def found(name: str) -> Model:
@@ -101,20 +101,22 @@ def routes(service: Service) -> APIRouter:
     @router.get("/models", responses={200: {"description": "The language models."}})
     async def models() -> Response:
         """The models that write."""
-        return JSONResponse({"object": "list", "data": [listed(name) for name in service.models.writers]})
+        return JSONResponse({"object": "list", "data": [described(name) for name in service.models.writers]})
 
     @router.get("/models/{name}", responses={404: {"description": "There is no such model."}})
     async def model(name: str) -> Response:
         """One of them."""
         found(name)
-        return JSONResponse(listed(name))
+        return JSONResponse(described(name))
 
     def post(path: str, asked: type[BaseModel]) -> Callable[[Handler], Handler]:
         extra = {
             "requestBody": {"required": True, "content": {"application/json": {"schema": asked.model_json_schema()}}}
         }
         said = {404: "There is no such model."}
-        return router.post(path, responses=shapes.responses(dict[str, Any], also=said), openapi_extra=extra)
+        return router.post(
+            path, responses=shapes.responses(dict[str, Any], also=said, openai=True), openapi_extra=extra
+        )
 
     @post("/completions", Completion)
     async def completions(request: Request) -> Response:
@@ -133,7 +135,7 @@ def routes(service: Service) -> APIRouter:
         """The next turn of a conversation. A model that never saw one writes on from its text, turn by turn."""
         asked = await read(Chat, request)
         prompt = "".join(f"{m.role}: {m.content}\n" for m in asked.messages) + "assistant:"
-        most = asked.max_completion_tokens or asked.max_tokens or None
+        most = asked.max_completion_tokens or asked.max_tokens
         asked = asked.model_copy(update={"max_tokens": most, "stop": [*asked.stop, "\nuser:", "\nassistant:"]})
         writer = admitted(request, asked, [prompt])
         top = (asked.top_logprobs or 0) if asked.logprobs else None
@@ -162,17 +164,20 @@ def routes(service: Service) -> APIRouter:
     ) -> Response:
         """wanted: how many of the texts are told. top: log-probabilities too, and of so many others."""
         options, tokenizer = asked.options(service.settings.token_limit), writer.bundle.source
+        most = options["max_tokens"]
         told = completion.itemised if chat else completion.listed
         logprobs = None if top is None else told(tokenizer)
         answer = completion.Answer(asked.model, logprobs, chat=chat, stream=bool(asked.stream))
-        cost = sum(len(tokenizer.encode(prompt)) for prompt in prompts)
+        cost = checked(lambda: sum(len(tokenizer.encode(prompt)) for prompt in prompts))
 
         def before() -> list[Piece]:
-            return [_read(writer, prompt, top) if echo else Piece("") for prompt in prompts]
+            if not echo:
+                return [Piece("")] * len(prompts)
+            return [Piece(p, () if top is None else tuple(writer.writer.read(p, top)[0])) for p in prompts]
 
         if asked.stream:
-            pieces = _nothing() if not options["max_tokens"] else writer.stream_pieces(prompts[0], top=top, **options)
-            pieces = completion.stripped(pieces) if chat else pieces
+            text = checked(lambda: writer.stream_pieces(prompts[0], top=top, **options | {"max_tokens": most or 1}))
+            pieces = completion.stripped(text) if chat else text if most else _nothing()
             # What is wrong shows while there is a status.
             opening, first = await service.writing.run(
                 lambda: checked(lambda: (before()[0], completion.advanced(pieces)))
@@ -185,10 +190,7 @@ def routes(service: Service) -> APIRouter:
             )
 
         def work() -> dict[str, Any]:
-            if options["max_tokens"]:
-                texts = writer.generations(prompts, top=top, **options)
-            else:
-                texts = [[NOTHING] * wanted for _ in prompts]
+            texts = writer.generations(prompts, top=top, **options) if most else [[NOTHING] * wanted] * len(prompts)
             return answer.whole(texts, wanted, before(), cost)
 
         return JSONResponse(await service.writing.run(lambda: checked(work)))
@@ -203,13 +205,3 @@ def _nothing() -> completion.Pieces:
     """No token was asked for."""
     yield from ()
     return NOTHING
-
-
-def _read(writer: Model, prompt: str, top: int | None) -> Piece:
-    """A prompt with what the model thinks of its tokens, of the first of which it thinks nothing."""
-    if top is None or not prompt:
-        return Piece(prompt)
-    tokens, places = writer.bundle.source.spans(prompt)
-    first, guesses = writer.writer.guesses(tokens, top, len(tokens))
-    known = [Guess((), token) for token in tokens[: first + 1]] + guesses[:-1]
-    return Piece(prompt, tuple(replace(guess, start=start) for guess, (start, _) in zip(known, places, strict=True)))

@@ -12,7 +12,7 @@ from regard.errors import UserError
 Result = TypeVar("Result")
 STOPPING = "The server is shutting down"
 # What OpenAI calls some refusals: their type and code by the status.
-KINDS = {401: ("authentication_error", "invalid_api_key"), 429: ("rate_limit_error", "rate_limit_exceeded")}
+KINDS = {403: ("authentication_error", "invalid_api_key"), 429: ("rate_limit_error", "rate_limit_exceeded")}
 
 
 class Refusal(Exception):
@@ -27,12 +27,13 @@ class Refusal(Exception):
         more = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         openai = scope["path"].startswith("/v1/")
         status = 401 if openai and self.status == 403 else self.status  # their word for a key that is wrong
-        told = self._as_openai(status) if openai else self.message
+        told = self.as_openai() if openai else self.message
         body = json.dumps({"error": told}, ensure_ascii=False).encode(errors="replace")
         return Response(body, status, {**(headers or {}), **more}, "application/json")
 
-    def _as_openai(self, status: int) -> dict[str, Any]:
-        kind, code = KINDS.get(status, ("server_error" if status >= 500 else "invalid_request_error", self.code))
+    def as_openai(self) -> dict[str, Any]:
+        other = "server_error" if self.status >= 500 else "invalid_request_error"
+        kind, code = KINDS.get(self.status, (other, self.code))
         return {"message": self.message, "type": kind, "param": None, "code": code}
 
 

@@ -10,6 +10,17 @@ class Problem(BaseModel):
     error: str
 
 
+class OpenAIError(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIProblem(BaseModel):
+    error: OpenAIError
+
+
 class DetectedLanguage(BaseModel):
     confidence: float = Field(ge=0, le=100)
     language: str
@@ -48,12 +59,14 @@ PROBLEMS = {
 
 
 def responses(
-    content: Any, *, kind: str = "application/json", also: dict[int, str] | None = None
+    content: Any, *, kind: str = "application/json", also: dict[int, str] | None = None, openai: bool = False
 ) -> dict[int | str, Any]:
-    """What a route that takes work may answer."""
+    """What a route that takes work may answer. openai: in OpenAI's words."""
     right = {"description": "Done."} | ({"model": content} if kind == "application/json" else {"content": {kind: {}}})
+    problem = OpenAIProblem if openai else Problem
     wrong: dict[int | str, Any] = {
-        status: {"model": Problem, "description": words} for status, words in (PROBLEMS | (also or {})).items()
+        401 if openai and status == 403 else status: {"model": problem, "description": words}
+        for status, words in (PROBLEMS | (also or {})).items()
     }
     return {200: right, **wrong}
 

@@ -1,5 +1,6 @@
 """What the page of a language model asks for: what might come next in a text, and texts as they are written."""
 
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -44,12 +45,10 @@ def routes(service: Service) -> APIRouter:
 
         def work() -> dict[str, Any]:
             tokenizer = model.bundle.source
-            tokens, places = tokenizer.spans(asked.text) if asked.text else ([], [])
-            first, guesses = model.writer.guesses(tokens, asked.top, SEEN)
-            *told, after = [_told(tokenizer, guess) for guess in guesses]
-            every = [_plain(tokenizer, token) for token in tokens[: first + 1]] + told
-            placed = [one | {"start": start} for one, (start, _) in zip(every, places, strict=True)]
-            return {"tokens": placed, "next": after["top"], "seen": len(tokens) - max(first, 0)}
+            guesses, after = model.writer.read(asked.text, asked.top, SEEN)
+            placed = [_told(tokenizer, guess) | {"start": guess.start} for guess in guesses]
+            seen = sum(guess.rank > 0 for guess in guesses) + bool(guesses)  # the first is seen, not guessed
+            return {"tokens": placed, "next": _told(tokenizer, after)["top"], "seen": seen}
 
         return JSONResponse(await service.writing.run(lambda: checked(work)))
 
@@ -94,14 +93,10 @@ def _text(tokenizer: Tokenizer, token: int) -> str:
     return END if token == tokenizer.specials.end else tokenizer.surface([token])[0]
 
 
-def _plain(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
-    return {"id": token, "text": _text(tokenizer, token), "probability": None, "rank": None, "top": []}
-
-
 def _told(tokenizer: Tokenizer, guess: Guess) -> dict[str, Any]:
-    top = [[token, _text(tokenizer, token), round(p, 6)] for token, p in guess.top]
+    top = [[token, _text(tokenizer, token), round(math.exp(p), 6)] for token, p in guess.top]
     if guess.token is None:
         return {"top": top}
-    return _plain(tokenizer, guess.token) | {
-        "probability": round(guess.probability, 6), "rank": guess.rank, "top": top,
-    }  # fmt: skip
+    probability = round(math.exp(guess.log_prob), 6) if guess.rank else None
+    shown = {"id": guess.token, "text": _text(tokenizer, guess.token)}
+    return shown | {"probability": probability, "rank": guess.rank or None, "top": top}

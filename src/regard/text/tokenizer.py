@@ -114,13 +114,13 @@ class Tokenizer:
     def _by_words(self, texts: Sequence[str]) -> list[list[int]]:
         """Our kinds cut a text before each single space, so that a word's ids are the same wherever it stands.
 
-        Most words came up before: to look them up takes a tenth of the time.
+        Most words came up before: to look them up takes a quarter of the time.
         """
         words = [_words(text) for text in texts]
-        known = self._known if len(self._known) < MOST_KNOWN else {}
+        known = self._known
         missing = list({word for cut in words if cut for word in cut if word not in known})
         known.update(zip(missing, self._whole([_opened(word) for word in missing]), strict=True))
-        self._known = known
+        self._known = known if len(known) <= MOST_KNOWN else {}
         rest = iter(self._whole([_opened(text) for text, cut in zip(texts, words, strict=True) if not cut]))
         return [[number for word in cut for number in known[word]] if cut else next(rest) for cut in words]
 
