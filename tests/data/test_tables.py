@@ -93,6 +93,15 @@ def test_without_labels(tmp_path: Path) -> None:
         read_examples([write(tmp_path, "d.csv", "text,label\n")])
 
 
+@pytest.mark.parametrize("rest", ["bad film,0\nok,1\n", "a long line,0\n" * 20_000, ""])
+def test_a_quotation_mark_that_is_never_closed(tmp_path: Path, rest: str) -> None:
+    path = write(tmp_path, "a.csv", f'text,label\nfine,1\n"good film,1\n{rest}')
+    with pytest.raises(UserError, match=r"a.csv, line 3: .*not closed"):
+        read_examples([path])
+    inside = write(tmp_path, "b.csv", f'text,label\na 5" disk,1\n{rest}')
+    assert read_examples([inside])[0].texts == ('a 5" disk',)
+
+
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(b"good\t1\nbad \xff\t0\n")
     with pytest.raises(UserError, match="line 2"):

@@ -57,12 +57,31 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             if line.strip():
                 yield number, line.split("\t")
     elif kind == ".csv":
-        reader = csv.reader(f"{line}\n" for line in lines)
-        for cells in reader:
-            if cells:
-                yield reader.line_num, [cell.removesuffix("\n") for cell in cells]
+        yield from _cells(path, lines)
     else:
         yield from _objects(path, lines)
+
+
+def _cells(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """Rows of commas and quotation marks; one that is never closed would swallow the rest of the file."""
+    last: list[str] = []  # the lines of the row that is being read
+
+    def kept() -> Iterator[str]:
+        for line in lines:
+            last.append(line)
+            yield f"{line}\n"
+
+    reader, first = csv.reader(kept()), 1
+    try:
+        for cells in reader:
+            if sum(line.count('"') for line in last) % 2:
+                list(csv.reader(last, strict=True))
+            if cells:
+                yield reader.line_num, [cell.removesuffix("\n") for cell in cells]
+            last.clear()
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{path}, line {first}: is a quotation mark opened there and not closed? ({error})") from None
 
 
 def _objects(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
