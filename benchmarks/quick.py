@@ -23,10 +23,13 @@ FOLDER = RUNS / "quick"
 def run() -> dict[str, Any]:
     training, rounds = train_speed.compare("tiny", ["OpenNMT-py"], ROUNDS, SECONDS)
     model = _model(FOLDER / "run")
-    pairs = [line.split("\t") for line in read_lines(FOLDER / "run" / "data" / "test.tsv")]
-    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
+    test, fresh = (
+        [line.split("\t") for line in read_lines(FOLDER / "run" / "data" / f"{split}.tsv")]
+        for split in ("test", "train")
+    )
+    source, target = ([pair[side] for pair in test] for side in (0, 1))
     rows, speeds = translate_speed.measured(
-        translate_speed.started(model, FOLDER), model, (source, target), LINES, rounds=2
+        translate_speed.started(model, FOLDER), model, (source, target), (pair[0] for pair in fresh), LINES, rounds=2
     )
     return (
         {"about": "A short look at what train-speed and translate-speed measure at length."}

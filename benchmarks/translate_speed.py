@@ -6,7 +6,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-from itertools import product
+from collections.abc import Iterator
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from regard.hub import ctranslate2, huggingface
 from regard.tasks.scores import compare, score
 
 ABOUT = (
-    "One trained model (tiny, 4 + 4 layers) in every system; medians over rounds, the systems in turn. The shallow "
-    "decoder is another model (8 + 1 layers, 6,000 tokens for each language in place of 10,000 for both), trained on "
-    "people's translations and on what the first makes of sentences that are spliced from the training sentences."
+    "One trained model (tiny, 4 + 4 layers) in every system; medians over rounds, the systems in turn, other sentences "
+    "in each round. The shallow decoder is another model (8 + 1 layers, 6,000 tokens for each language in place of "
+    "10,000 for both), trained on people's translations and on what the first makes of sentences that are spliced from "
+    "the training sentences."
 )
 LINES = {False: 500, True: 40}  # how many are translated: in bulk, one at a time
 ROUNDS = 5
@@ -80,24 +82,26 @@ def run() -> dict[str, Any]:
     if checkpoints:  # its own model of the same shape, once there is one
         python = peers.python("opennmt")
         workers["OpenNMT-py"] = Worker(python, "opennmt_worker.py", checkpoints[-1], ready_tokens=True)
-    rows, speeds = measured(workers, models["tiny"], texts, LINES, ROUNDS)
+    rows, speeds = measured(workers, models["tiny"], texts, _lines("train", "en"), LINES, ROUNDS)
     figures = ratios(speeds)
     for key, beam, single in (("", 5, False), ("_beam_1", 1, False), ("_single", 5, True)):
         figures[f"shallow_decoder_speedup{key}"] = _ratio(speeds, SHALLOW, OWN, beam, single)
     return {"about": ABOUT} | figures | _shallow(models, texts) | {"tables": {"Tokens a second": rows}}
 
 
+def _lines(split: str, side: str) -> Iterator[str]:
+    return read_lines(get("multi30k").paths[0].parent / f"{split}.lc.tok.{side}")
+
+
 def _test() -> tuple[list[str], list[str]]:
-    folder = get("multi30k").paths[0].parent
-    source, target = (list(read_lines(folder / f"test_2016_flickr.lc.tok.{side}")) for side in ("en", "de"))
-    return source, target
+    return list(_lines("test_2016_flickr", "en")), list(_lines("test_2016_flickr", "de"))
 
 
 def _taught(teacher: Bundle) -> tuple[Path, Path]:
     """What the student learns from: the training pairs, and the teacher's translations of sentences new to it."""
-    folder, out = get("multi30k").paths[0].parent, RUNS / "translate-speed"
+    out = RUNS / "translate-speed"
     out.mkdir(parents=True, exist_ok=True)
-    source, target = (list(read_lines(folder / f"train.lc.tok.{side}")) for side in ("en", "de"))
+    source, target = (list(_lines("train", side)) for side in ("en", "de"))
     more = list(spliced(source, SPLICED, seed=1))
     fast = Model([teacher], ctranslate2.CTranslate2(teacher))
     found = [group[0].text for group in fast.stream(more, scored=False, beam=5)]
@@ -125,19 +129,28 @@ def started(model: Bundle, folder: Path) -> dict[str, Worker]:
 
 
 def measured(
-    workers: dict[str, Worker], model: Bundle, texts: tuple[list[str], list[str]], lines: dict[bool, int], rounds: int
+    workers: dict[str, Worker],
+    model: Bundle,
+    texts: tuple[list[str], list[str]],
+    fresh: Iterator[str],
+    lines: dict[bool, int],
+    rounds: int,
 ) -> tuple[list[dict[str, Any]], Speeds]:
-    """All workers in all four cases, in turn; ends them. lines: how many, in bulk and one at a time."""
+    """All workers in all four cases, in turn; ends them. lines: how many, in bulk and one at a time.
+
+    texts: translated to warm up, and scored. fresh: what is timed, others in every round, so that nobody has seen them.
+    """
     rows: list[dict[str, Any]] = []
     speeds: Speeds = {}
     try:
         for single, beam in product(lines, BEAMS):
-            inputs, references = (side[: lines[single]] for side in texts)
-            for name, answers in _answers(workers, model, inputs, beam, single, rounds).items():
-                outputs = answers[0]["outputs"]
-                tokens = sum(len(ids) + 1 for ids in model.target.encode_batch(outputs))
-                found = speeds[name, beam, single] = [tokens / answer["seconds"] for answer in answers]
-                milliseconds = 1000 * statistics.median(a["seconds"] for a in answers) / len(inputs)
+            size = lines[single]
+            inputs, references = (side[:size] for side in texts)
+            timed = [list(islice(fresh, size)) for _ in range(rounds)]
+            for name, (first, *answers) in _answers(workers, model, [inputs, *timed], beam, single).items():
+                outputs = first["outputs"]
+                found = speeds[name, beam, single] = [_tokens(model, a["outputs"]) / a["seconds"] for a in answers]
+                milliseconds = 1000 * statistics.median(a["seconds"] for a in answers) / size
                 rows.append(
                     {
                         "system": name,
@@ -158,19 +171,22 @@ def measured(
 
 
 def _answers(
-    workers: dict[str, Worker], model: Bundle, lines: list[str], beam: int, single: bool, rounds: int
+    workers: dict[str, Worker], model: Bundle, rounds: list[list[str]], beam: int, single: bool
 ) -> dict[str, list[dict[str, Any]]]:
-    """What each worker answered in each round, after one for warming up."""
-    ready = [_spaced(model, line) for line in lines]
+    """What each worker answered in each round."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
-    for number in range(rounds + 1):
+    for lines in rounds:
+        ready = [_spaced(model, line) for line in lines]
         for name, worker in workers.items():
             answer = worker(ready if worker.ready_tokens else lines, beam, single)
             if worker.ready_tokens:
                 answer["outputs"] = [_joined(model, output) for output in answer["outputs"]]
-            if number:
-                found[name].append(answer)
+            found[name].append(answer)
     return found
+
+
+def _tokens(model: Bundle, outputs: list[str]) -> int:
+    return sum(len(ids) + 1 for ids in model.target.encode_batch(outputs))
 
 
 def ratios(speeds: Speeds) -> dict[str, Any]:

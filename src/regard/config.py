@@ -59,9 +59,6 @@ class DataConfig(Section):
     masked: float = Field(
         0.15, gt=0, lt=1, description="the share of words to guess in training; scores are always of 0.15 (masked)"
     )
-    whole_words: bool = Field(
-        False, description="hide all tokens of a word together, where spaces part the words (masked)"
-    )
     document: Literal["file", "line", "paragraph"] | None = Field(
         None,
         description="what one document of a plain text is, by default a file (language) or what blank lines part "

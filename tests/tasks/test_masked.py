@@ -1,7 +1,6 @@
 """Pre-training from plain text: what is hidden, what follows what, and a model that goes on to another task."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -99,23 +98,6 @@ def test_the_count_is_exact(length: int, count: int) -> None:
     tokens = np.array([SPECIALS.begin, *[7] * length, SPECIALS.end])
     for seed in range(5):
         assert (Masks(BYTES)(tokens, np.random.default_rng(seed))[1] != NOTHING).sum() == count
-
-
-def test_whole_words_are_hidden_together() -> None:
-    text = '"hello", said a naïve हिन्दी girl (a lovely day!) 12 unbelievable stories and the sea is deep and cold ' * 4
-    tokens = np.array(BYTES.encode(text))
-    cut = re.findall(r"[^\W\d_\u0900-\u097f]+|[\u0900-\u097f]+|[\W\d_]", " " + text)  # words, and all else by itself
-    words = np.repeat(np.arange(len(cut)), [len(part.encode()) for part in cut])
-    masks = Masks(BYTES, 0.3, whole=True)
-    counts = []
-    for seed in range(50):
-        picked = masks(tokens, np.random.default_rng(seed))[1] != NOTHING
-        hidden = set(words[picked].tolist())
-        assert picked[np.isin(words, list(hidden))].all(), "a word is hidden in part"
-        counts.append(picked.mean())
-    assert 0.26 < np.mean(counts) <= 0.3
-    one = np.array(BYTES.encode("unbelievable"))
-    assert (masks(one, np.random.default_rng(0))[1][1:] != NOTHING).all()  # it is more than fits, but all there is
 
 
 def test_another_share_is_for_training_alone(files: Path, tmp_path: Path) -> None:

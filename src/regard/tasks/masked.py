@@ -3,7 +3,6 @@
 # Shapes: B batch, T length, N picked words, D width, V vocabulary.
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,13 +29,10 @@ CHUNK = 1 << 24  # tokens looked through at once
 
 
 class Masks:
-    """Which words are hidden, and behind what (Devlin 2018, section 3.1). Special symbols never are.
+    """Which words are hidden, and behind what (Devlin 2018, section 3.1). Special symbols never are."""
 
-    whole: all tokens of a word or none, so that none is guessed from the others' spelling.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, share: float = PICKED, *, whole: bool = False) -> None:
-        self.share, self.whole = share, whole
+    def __init__(self, tokenizer: Tokenizer, share: float = PICKED) -> None:
+        self.share = share
         specials = tokenizer.specials
         if specials.mask is None:
             raise UserError(
@@ -45,18 +41,12 @@ class Masks:
         self.mask = specials.mask
         self.special = np.isin(np.arange(len(tokenizer)), list(specials.ids))  # V
         self.words = np.flatnonzero(~self.special)
-        looks = tokenizer.surface(range(len(tokenizer)))
-        self.begins_inside = np.array([_letter(look[:1]) for look in looks])  # V; a word's first has a space before
-        self.ends_inside = np.array([_letter(look[-1:]) for look in looks])
 
     def __call__(self, tokens: Tokens, draws: np.random.Generator) -> tuple[Tokens, Tokens]:
         """What the model sees, and the words that it is to guess."""
         places = np.flatnonzero(~self.special[tokens])
         count = min(len(places), max(1, round(self.share * len(places))))
-        chances = draws.random(len(places))
-        if self.whole and count:
-            chances, count = self._by_word(tokens, places, chances, count)
-        picked = places[chances.argsort(kind="stable")[:count]]
+        picked = places[draws.random(len(places)).argsort(kind="stable")[:count]]
         fate, other = draws.random((2, count))
         random_words = self.words[(other * len(self.words)).astype(np.int64)]
         seen, targets = tokens.copy(), np.full_like(tokens, NOTHING)
@@ -64,17 +54,6 @@ class Masks:
         seen[picked] = np.where(fate < HIDDEN + REPLACED, random_words, tokens[picked])
         seen[picked[fate < HIDDEN]] = self.mask
         return seen, targets
-
-    def _by_word(
-        self, tokens: Tokens, places: Tokens, chances: NDArray[np.float64], most: int
-    ) -> tuple[NDArray[np.float64], int]:
-        """The tokens of a word have the chance of its first; and how many there are in as many words as fit."""
-        before, after = places[:-1], places[1:]
-        goes_on = self.ends_inside[tokens[before]] & self.begins_inside[tokens[after]] & (after == before + 1)
-        word = np.concatenate([[0], (~goes_on).cumsum()])
-        sizes = np.bincount(word)
-        sums = sizes[chances[: len(sizes)].argsort(kind="stable")].cumsum()
-        return chances[word], int(sums[max(1, int((sums <= most).sum())) - 1])
 
 
 class Texts(Rows):
@@ -89,10 +68,8 @@ class Texts(Rows):
         pairs: bool = False,
         static: bool = False,
         share: float = PICKED,
-        whole_words: bool = False,
     ) -> None:
-        self.tokens, self.specials = text.tokens, tokenizer.specials
-        self.masks = Masks(tokenizer, share, whole=whole_words)
+        self.tokens, self.specials, self.masks = text.tokens, tokenizer.specials, Masks(tokenizer, share)
         self.line_end = np.array(["\n" in look for look in tokenizer.surface(range(len(tokenizer)))])  # V
         self.most, self.pairs, self.static = longest, pairs, static
         self.frame = len(self.specials.framed([], [] if pairs else None)[0])
@@ -185,11 +162,6 @@ class Texts(Rows):
         if not len(places):
             places = np.arange(1, len(tokens))
         return int(places[int(draws.random() * len(places))])
-
-
-def _letter(character: str) -> bool:
-    """Or a mark on one, or a byte of what may be one, as the tokenizer shows it."""
-    return character in "⟨⟩" or unicodedata.category(character)[0] in "LM" if character else False
 
 
 def _places(tokens: NDArray[Any], wanted: int) -> NDArray[np.int64]:
@@ -286,9 +258,8 @@ def prepare(asked: Asked) -> tuple[MaskedTask, dict[str, Any]]:
         raise UserError("head.next_sentence tells two texts apart: set model.segments = 2")
     tokenizer, train, dev, test, facts = packed(asked, mask=True)
 
-    def texts(flat: Flat, share: float = PICKED, whole_words: bool = False) -> Texts:
-        return Texts(flat, tokenizer, data.max_length, pairs=pairs, static=static, share=share, whole_words=whole_words)
+    def texts(flat: Flat, share: float = PICKED) -> Texts:
+        return Texts(flat, tokenizer, data.max_length, pairs=pairs, static=static, share=share)
 
-    learned = texts(train, data.masked, data.whole_words)
-    task = MaskedTask(recipe, tokenizer, learned, texts(dev), None if test is None else texts(test))
+    task = MaskedTask(recipe, tokenizer, texts(train, data.masked), texts(dev), None if test is None else texts(test))
     return task, facts | {"pairs": len(task.batches.rows)}
