@@ -63,6 +63,16 @@ def test_any_text_comes_back(exact: Tokenizer, text: str) -> None:
     assert min(ids) > EOS, "ordinary text became a special id"
 
 
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_texts_are_what_the_library_makes_of_ids(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    """Whatever the ids are: bytes that are no character, special ones."""
+    ids = data.draw(st.lists(st.integers(0, len(tokenizer) - 1)))
+    library = Inner.from_str(json.dumps(tokenizer.standalone()))
+    said = [number for number in ids if number not in tokenizer.specials.ids]
+    assert tokenizer.decode(ids) == library.decode(said, skip_special_tokens=False)
+
+
 PARTS = st.sampled_from(
     [*WORDS[:9], *"aÄß1.,'Σς\u0301", " ", " ", " ", "  ", "\t", "\u00a0", "\x1c", "\u3000", "x" * 70, "</s>"]
 )

@@ -139,6 +139,11 @@ class Translator:
         """The parts of one text put together again: the i-th best with the i-th best."""
         if not pieces:  # the model gives no probability to any output
             return [Translation("", -math.inf, 0.0)]
+        if len(pieces) == 1:  # nearly always
+            decode = self.target.decode
+            return [
+                Translation(decode(h.tokens), h.score, math.exp(h.log_prob / (len(h.tokens) + 1))) for h in pieces[0]
+            ]
         joined = []
         for rank in range(min(len(group) for group in pieces)):
             chosen = [group[rank] for group in pieces]

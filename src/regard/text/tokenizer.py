@@ -167,17 +167,19 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special ids say nothing."""
+        if self.kind != IMPORTED:
+            pieces = self._pieces
+            return b"".join([pieces[number] for number in ids]).decode(errors="replace").removeprefix(" ")
         silent = self.specials.ids
         kept = [number for number in map(int, ids) if number not in silent]
         return self._inner.decode(kept, skip_special_tokens=False).removeprefix(" ")
 
     def piece(self, number: int) -> bytes:
         """What this id adds to a text, which may end inside a character; a special id adds nothing."""
-        return self._pieces.get(number, b"")
+        return self._pieces[number] if number < len(self._pieces) else b""  # a model may have numbers to spare
 
     @cached_property
-    def _pieces(self) -> dict[int, bytes]:
-        vocabulary = self._inner.get_vocab(with_added_tokens=True)
+    def _pieces(self) -> list[bytes]:
         state = json.loads(self._inner.to_str())
         if self.kind == IMPORTED:
             byte_level, look = (state["decoder"] or {}).get("type") == "ByteLevel", _surface_of(state)
@@ -185,12 +187,15 @@ class Tokenizer:
             byte_level, look = KINDS[self.kind].byte_level, str
         plain = {entry["id"] for entry in state["added_tokens"]} if byte_level else set()
 
-        def made(token: str, number: int) -> bytes:
+        def made(number: int) -> bytes:
+            if number in self.specials.ids:
+                return b""
+            token = self.token(number)
             if not byte_level or number in plain:
                 return (token if number in plain else look(token)).encode()
-            return bytes(BYTE_OF[character] for character in token)
+            return bytes(map(BYTE_OF.__getitem__, token))
 
-        return {i: made(token, i) for token, i in vocabulary.items() if i not in self.specials.ids}
+        return [made(number) for number in range(len(self))]
 
     def token(self, number: int) -> str:
         """What the vocabulary calls this id."""
