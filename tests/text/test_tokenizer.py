@@ -73,6 +73,19 @@ def test_texts_are_what_the_library_makes_of_ids(tokenizer: Tokenizer, data: st.
     assert tokenizer.decode(ids) == library.decode(said, skip_special_tokens=False)
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "byte"])
+def test_a_mask_means_the_same_to_the_library(kind: str) -> None:
+    tokenizer = Tokenizer.learn(TEXTS, kind, 400, mask=True)
+    state = json.dumps(tokenizer.standalone(framed=True))
+    library = Inner.from_str(state)
+    for text in ("the <mask> sat on the mat", "<mask> cat <mask> dog", "the cat <mask>", "no mask here"):
+        begin, end = tokenizer.specials.begin, tokenizer.specials.end
+        assert library.encode(text).ids == [begin, *tokenizer.encode_masked(text), end]
+    again = Tokenizer.from_standalone(Inner.from_str(state))
+    assert again is not None
+    assert again.checksum == tokenizer.checksum
+
+
 PARTS = st.sampled_from(
     [*WORDS[:9], *"aÄß1.,'Σς\u0301", " ", " ", " ", "  ", "\t", "\u00a0", "\x1c", "\u3000", "x" * 70, "</s>"]
 )

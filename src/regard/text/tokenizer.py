@@ -263,6 +263,8 @@ class Tokenizer:
             special_tokens=[(begin, i), (end, j)],
         )
         state: dict[str, Any] = json.loads(inner.to_str())
+        if self.kind != IMPORTED:
+            _spaces_around_masks(state, taken=True)  # the first space is added after a mask too
         return state
 
     @classmethod
@@ -282,6 +284,7 @@ class Tokenizer:
                 and state["model"]["type"] == start["model"]["type"]
                 and state["pre_tokenizer"] == start["pre_tokenizer"]
             ):
+                _spaces_around_masks(state, taken=False)
                 state |= {
                     "normalizer": lowered if lowered in steps else None,
                     "decoder": start["decoder"],
@@ -322,6 +325,13 @@ class Tokenizer:
         except (ValueError, RecursionError):
             raise UserError(f"{path}: not a tokenizer file (not JSON); give the file that Regard saved") from None
         return cls(*_checked(state, path))
+
+
+def _spaces_around_masks(state: dict[str, Any], *, taken: bool) -> None:
+    """Whether the mask takes the spaces around it, in a serialised tokenizer of the library."""
+    for entry in state["added_tokens"]:
+        if entry["content"] == MASK:
+            entry |= {"lstrip": taken, "rstrip": taken}
 
 
 def _opened(text: str) -> str:
