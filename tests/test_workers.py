@@ -53,6 +53,32 @@ def test_the_bits_depend_on_the_parts_and_not_on_the_cores(tmp_path: Path, pairs
         assert all(torch.equal(runs[0][name], other[name]) for name in runs[0])
 
 
+def test_all_of_an_update_is_done_on_one_core_each(
+    tmp_path: Path, pairs: Pairs, two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where both cores shared every small operation, a second busy program made training many times as slow."""
+    seen: list[tuple[int, int]] = []
+
+    def watched(name: str) -> None:
+        real = getattr(torch, name)
+
+        def call(*args: Any, **keys: Any) -> Any:
+            seen.append((threading.get_ident(), torch.get_num_threads()))
+            return real(*args, **keys)
+
+        monkeypatch.setattr(torch, name, call)
+
+    for name in ("_foreach_norm", "_foreach_mul_", "_foreach_lerp_"):  # norm, clipping, average and Muon's momentum
+        watched(name)
+    step = torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: seen.append((0, torch.get_num_threads())) or step(self))
+    run(pairs, tmp_path / "run", steps=2, parts=2, threads=2, clip=0.01, ema=0.9, optimizer="muon")
+    assert len(seen) >= 2 * 2 * 4
+    assert {threads for _, threads in seen} == {1}
+    assert threading.get_ident() not in {thread for thread, _ in seen}
+    assert len({thread for thread, _ in seen if thread}) == 2
+
+
 def test_a_run_keeps_its_parts_when_it_goes_on(tmp_path: Path, pairs: Pairs) -> None:
     whole = run(pairs, tmp_path / "whole", steps=6, parts=2)
     run(pairs, tmp_path / "cut", steps=3, parts=2)

@@ -475,10 +475,10 @@ def test_7_a_signal_in_an_update_waits_for_its_end(
 
     real = Optimizer.step
 
-    def step(optimizer: Optimizer, number: int) -> float:
+    def step(optimizer: Optimizer, number: int, each: Any) -> float:
         if number == 8:  # a validation, which is left at once, was before it
             signal.raise_signal(signal.SIGTERM)
-        return real(optimizer, number)
+        return real(optimizer, number, each)
 
     monkeypatch.setattr(Optimizer, "step", step)
     with pytest.raises(Stopped):

@@ -238,6 +238,25 @@ def test_a_saved_state_goes_on_bit_by_bit(kind: Any) -> None:
     assert not all(torch.equal(p, expected[name]) for name, p in weights(forgetful).items())
 
 
+@pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
+def test_shares_of_the_parameters_move_as_the_whole_and_know_each_others_state(kind: Any) -> None:
+    config = TrainConfig(optimizer=kind, warmup=2, lr=0.1, weight_decay=0.0 if kind == "adam" else 0.1, steps=8)
+    model, other = network(), network()
+    whole, shared = Optimizer(model, config, 16), Optimizer(other, config, 16, shared_by=3)
+    assert [len(found.shares) for found in (whole, shared)] == [1, 3]
+    held = [shared.names[p] for share in shared.shares for p in share.params]
+    in_optimizers = [shared.names[p] for _, part in shared.parts for g in part.param_groups for p in g["params"]]
+    assert sorted(held) == sorted(in_optimizers) == sorted(shared.names.values())
+    assert run(model, whole, range(1, 4)) == run(other, shared, range(1, 4))
+    assert_close(weights(other), weights(model))
+
+    resumed = Optimizer(other, config, 16, shared_by=2)
+    resumed.load({name: tensor.clone() for name, tensor in whole.state().items()})
+    run(model, whole, range(4, 7))
+    run(other, resumed, range(4, 7))
+    assert_close(weights(other), weights(model))
+
+
 def test_every_weight_is_moved_by_every_optimizer() -> None:
     for kind in ("adam", "adamw", "muon"):
         model = network()

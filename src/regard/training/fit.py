@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.nn.dropout import drawing
 from regard.tasks.task import Task
 from regard.training.checkpoint import Checkpoint
-from regard.training.optim import Optimizer
+from regard.training.optim import Optimizer, Share
 from regard.training.run import Run
 from regard.training.signals import Stop, Stopped
 from regard.workers import Workers
@@ -54,6 +54,15 @@ class Window:
     since: float = field(default_factory=time.perf_counter)
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one part of a batch gives."""
+
+    gradient: dict[Tensor, Tensor | None]
+    total: float
+    nll: float
+
+
 class Fit:
     """Trains a model on a task until its steps are done, patience ends, or a signal comes."""
 
@@ -75,7 +84,7 @@ class Fit:
         self.task, self.config, self.run, self.seed = task, config, run, seed
         self.device, self.autocast = choose_device(config)
         self.model: nn.Module = model.to(self.device)
-        self.optimizer = Optimizer(model, config, d_model)
+        self.optimizer = Optimizer(model, config, d_model, max(1, config.parts))
         self.learned = [p for p in model.parameters() if p.requires_grad]
         self.workers = Workers(config.parts)
         self.metric, self.facts = metric, facts
@@ -128,12 +137,12 @@ class Fit:
             parts = batch.cut(max(1, config.parts))
             seeds = [mixed(self.seed, step, number, part) for part in range(len(parts))]
             work = [(part, count, seed) for part, seed in zip(parts, seeds, strict=True)]
-            for gradient, part_total, part_nll in self.workers.map(self._gradient, work):
-                total, nll = total + part_total, nll + part_nll
-                self._add(gradient)
+            found = list(self.workers.map(self._gradient, work))
+            total, nll = total + sum(part.total for part in found), nll + sum(part.nll for part in found)
+            self._add([part.gradient for part in found])
         norm = self._clip()
         if math.isfinite(total) and math.isfinite(norm):
-            lr = self.optimizer.step(step)
+            lr = self.optimizer.step(step, self.workers.map)
             self._move_average(step)
             progress.skipped_in_row = 0
             progress.tokens += count
@@ -156,7 +165,7 @@ class Fit:
         if step % config.log_every == 0 or step in (FIRST_LINE, config.steps):
             self._log_line(lr, norm)
 
-    def _gradient(self, work: tuple[Any, int, int]) -> tuple[tuple[Tensor | None, ...], float, float]:
+    def _gradient(self, work: tuple[Any, int, int]) -> Part:
         """Of one part of a batch: the gradient of its loss over the update's count, and its sums of loss and nll."""
         batch, count, seed = work
         draws = torch.Generator(self.device).manual_seed(seed)
@@ -164,26 +173,43 @@ class Fit:
             loss = self.task.loss(self.model, batch.to(self.device))
         gradient = torch.autograd.grad(loss.total / count, self.learned, allow_unused=True)
         nll = loss.metrics.get("nll", loss.total)
-        return gradient, float(loss.total.detach()), float(nll.detach())
+        return Part(dict(zip(self.learned, gradient, strict=True)), float(loss.total.detach()), float(nll.detach()))
 
-    def _add(self, gradient: tuple[Tensor | None, ...]) -> None:
-        for parameter, more in zip(self.learned, gradient, strict=True):
-            if more is not None:
-                parameter.grad = more if parameter.grad is None else parameter.grad + more
+    # What follows is done for each parameter by itself, on all cores: each has a share of them, and they meet once.
+
+    def _add(self, gradients: list[dict[Tensor, Tensor | None]]) -> None:
+        """In the order of the parts."""
+
+        def add(share: Share) -> None:
+            for parameter in share.params:
+                for more in (gradient[parameter] for gradient in gradients):
+                    if more is not None:
+                        parameter.grad = more if parameter.grad is None else parameter.grad + more
+
+        list(self.workers.map(add, self.optimizer.shares))
 
     def _clip(self) -> float:
-        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(grads)
-        if self.config.clip:
-            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.clip, norm)
-        return float(norm)
+        def norm_of(share: Share) -> float:
+            norms = torch._foreach_norm(share.gradients())
+            return float(torch.stack(norms).norm()) if norms else 0.0
+
+        norm = math.hypot(*self.workers.map(norm_of, self.optimizer.shares))
+        if self.config.clip and norm > self.config.clip:
+            factor = self.config.clip / norm
+            list(self.workers.map(lambda share: torch._foreach_mul_(share.gradients(), factor), self.optimizer.shares))
+        return norm
 
     def _move_average(self, step: int) -> None:
         if self.ema is None:
             return
         decay = min(self.config.ema, (1 + step) / (10 + step))  # a short memory while there is little to remember
-        params = [p.detach() for p in self.model.parameters()]
-        torch._foreach_lerp_(list(self.ema.values()), params, 1 - decay)
+        names, average = self.optimizer.names, self.ema
+
+        def move(share: Share) -> None:
+            params = [p.detach() for p in share.params]
+            torch._foreach_lerp_([average[names[p]] for p in share.params], params, 1 - decay)
+
+        list(self.workers.map(move, self.optimizer.shares))
 
     def _log_line(self, lr: float, norm: float) -> None:
         window, progress = self.window, self.progress

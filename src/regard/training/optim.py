@@ -1,6 +1,8 @@
 """Optimizers and schedules behind one object whose state is plain named tensors."""
 
 import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,7 +10,28 @@ from torch import Tensor, nn
 
 from regard.config import TrainConfig
 from regard.errors import UserError
+from regard.tasks.task import shares
 from regard.training.muon import Muon
+
+MUON_WORK = 1 / 8  # of one number of a matrix, beside Adam's 1, for each row or column of its shorter side
+
+
+@dataclass(frozen=True)
+class Share:
+    """Some of the parameters, with optimizers of their own and the peak rate of each."""
+
+    params: list[Tensor]
+    parts: list[tuple[float, torch.optim.Optimizer]]
+
+    def gradients(self) -> list[Tensor]:
+        return [p.grad for p in self.params if p.grad is not None]
+
+    def step(self) -> None:
+        for _, part in self.parts:
+            part.step()
+
+
+Each = Callable[[Callable[[Share], Any], Sequence[Share]], Iterable[Any]]  # map, or its like for several cores
 
 
 def rate(config: TrainConfig, step: int, d_model: int) -> float:
@@ -33,49 +56,57 @@ def rate(config: TrainConfig, step: int, d_model: int) -> float:
 
 
 class Optimizer:
-    """Adam, AdamW, or Muon for the matrices inside the layers with Adam for everything else."""
+    """Adam, AdamW, or Muon for the matrices inside the layers with Adam for everything else.
 
-    def __init__(self, model: nn.Module, config: TrainConfig, d_model: int) -> None:
+    The parameters lie in shares of like work, so that cores can work side by side. What becomes of a parameter does not
+    depend on its share, but for the last bits of Muon.
+    """
+
+    def __init__(self, model: nn.Module, config: TrainConfig, d_model: int, shared_by: int = 1) -> None:
         self.config, self.d_model = config, d_model
         self.names: dict[Tensor, str] = {p: name for name, p in model.named_parameters() if p.requires_grad}
-        matrices = [m for m in _matrices(model) if m.requires_grad and m.is_leaf]  # a normed one is made of others
-        decay = config.weight_decay if config.optimizer != "adam" else 0.0
-        self.parts: list[tuple[float, torch.optim.Optimizer]] = []
-        rest = list(self.names)
-        depths = _depths(model)
-        top = max(depths.values())
-
-        def below(p: Tensor) -> int:
-            """How many layers further down than the last it stands, if that matters."""
-            return top - depths[self.names[p]] if config.layer_decay < 1 else 0
-
-        if config.optimizer == "muon" and matrices:
-            layers = {depth: [m for m in matrices if below(m) == depth] for depth in sorted(set(map(below, matrices)))}
-            chosen = [{"params": found, "share": config.layer_decay**depth} for depth, found in layers.items()]
-            self.parts.append((config.matrix_lr, Muon(chosen, lr=config.matrix_lr, weight_decay=decay)))
-            held = set(matrices)
-            rest = [p for p in rest if p not in held]
-        groups: dict[tuple[int, bool], dict[str, Any]] = {}
-        for p in rest:
-            vector = p.ndim < 2
-            share = config.layer_decay ** below(p) * (config.vector_share if vector else 1.0)
-            group = {"params": [], "weight_decay": 0.0 if vector else decay, "share": share}
-            groups.setdefault((below(p), vector), group)["params"].append(p)
-        adam = torch.optim.AdamW(
-            [groups[key] for key in sorted(groups)], lr=config.peak, betas=config.betas, eps=config.eps, fused=True
-        )
-        self.parts.append((config.peak, adam))
+        muon = config.optimizer == "muon"
+        # A matrix that is made of others, as a normed one is, is no leaf.
+        self.matrices = {m for m in _matrices(model) if m.requires_grad and m.is_leaf} if muon else set()
+        self.depths = _depths(model)
+        params = list(self.names)
+        work = [p.numel() * (max(1.0, min(p.shape) * MUON_WORK) if p in self.matrices else 1.0) for p in params]
+        self.shares = [self._share(params[chosen]) for chosen in shares(work, shared_by)]
         self.last: Any = getattr(model, "out", None)
         if config.max_norm and self.last is None:
             raise UserError("train.max_norm is for models with a layer of classes; this one has none")
 
-    def step(self, step: int) -> float:
-        """One update at the schedule's rate; gives the learning rate back."""
+    @property
+    def parts(self) -> list[tuple[float, torch.optim.Optimizer]]:
+        """All optimizers, each with its peak rate."""
+        return [part for share in self.shares for part in share.parts]
+
+    def _share(self, params: list[Tensor]) -> Share:
+        """Groups of parameters by what they are, how far down they stand, if that matters, and so their rates."""
+        config = self.config
+        decay, top = config.weight_decay if config.optimizer != "adam" else 0.0, max(self.depths.values())
+        groups: dict[tuple[bool, int, bool], dict[str, Any]] = {}
+        for p in params:
+            matrix, vector = p in self.matrices, p.ndim < 2
+            below = top - self.depths[self.names[p]] if config.layer_decay < 1 else 0
+            rate_share = config.layer_decay**below * (config.vector_share if vector else 1.0)
+            group = {"params": [], "weight_decay": 0.0 if vector else decay, "share": rate_share}
+            groups.setdefault((matrix, below, vector), group)["params"].append(p)
+        parts: list[tuple[float, torch.optim.Optimizer]] = []
+        if for_muon := [groups[key] for key in sorted(groups) if key[0]]:
+            parts.append((config.matrix_lr, Muon(for_muon, lr=config.matrix_lr)))
+        if rest := [groups[key] for key in sorted(groups) if not key[0]]:
+            adam = torch.optim.AdamW(rest, lr=config.peak, betas=config.betas, eps=config.eps, fused=True)
+            parts.append((config.peak, adam))
+        return Share(params, parts)
+
+    def step(self, step: int, each: Each = map) -> float:
+        """One update at the schedule's rate; gives the learning rate back. each: goes through the shares."""
         factor = rate(self.config, step, self.d_model)
         for peak, part in self.parts:
             for group in part.param_groups:
-                group["lr"] = peak * factor * group.get("share", 1.0)
-            part.step()
+                group["lr"] = peak * factor * group["share"]
+        list(each(Share.step, self.shares))
         if self.config.max_norm:
             self.last.weight.data.renorm_(2, 0, self.config.max_norm)  # a row is the weights of one class
         return self.config.peak * factor
