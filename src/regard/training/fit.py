@@ -137,9 +137,8 @@ class Fit:
             parts = batch.cut(max(1, config.parts))
             seeds = [mixed(self.seed, step, number, part) for part in range(len(parts))]
             work = [(part, count, seed) for part, seed in zip(parts, seeds, strict=True)]
-            found = list(self.workers.map(self._gradient, work))
-            total, nll = total + sum(part.total for part in found), nll + sum(part.nll for part in found)
-            self._add([part.gradient for part in found])
+            for part in self._add(list(self.workers.map(self._gradient, work))):
+                total, nll = total + part.total, nll + part.nll
         norm = self._clip()
         if math.isfinite(total) and math.isfinite(norm):
             lr = self.optimizer.step(step, self.workers.map)
@@ -177,16 +176,17 @@ class Fit:
 
     # What follows is done for each parameter by itself, on all cores: each has a share of them, and they meet once.
 
-    def _add(self, gradients: list[dict[Tensor, Tensor | None]]) -> None:
-        """In the order of the parts."""
+    def _add(self, found: list[Part]) -> list[Part]:
+        """Sums the gradients in the order of the parts, which are given back without them: they are large."""
 
         def add(share: Share) -> None:
             for parameter in share.params:
-                for more in (gradient[parameter] for gradient in gradients):
+                for more in (part.gradient.pop(parameter) for part in found):
                     if more is not None:
                         parameter.grad = more if parameter.grad is None else parameter.grad + more
 
         list(self.workers.map(add, self.optimizer.shares))
+        return found
 
     def _clip(self) -> float:
         def norm_of(share: Share) -> float:
