@@ -56,7 +56,7 @@ def test_the_bits_depend_on_the_parts_and_not_on_the_cores(tmp_path: Path, pairs
 def test_all_of_an_update_is_done_on_one_core_each(
     tmp_path: Path, pairs: Pairs, two_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where both cores shared every small operation, a second busy program made training many times as slow."""
+    """Where cores share every small operation, one that another program keeps busy holds up each of them."""
     seen: list[tuple[int, int]] = []
 
     def watched(name: str) -> None:

@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.tasks.task import shares
 from regard.training.muon import Muon
 
-MUON_WORK = 1 / 8  # of one number of a matrix, beside Adam's 1, for each row or column of its shorter side
+MUON_WORK = 1 / 8  # by reckoning: of a number in a matrix, beside Adam's 1, for each row of its shorter side
 
 
 @dataclass(frozen=True)
