@@ -10,7 +10,7 @@ help:
 	@echo "make test          set up .venv with the development tools; lint, types and quick tests"
 	@echo "make slow          the tests that take minutes"
 	@echo "make bench         the quick benchmarks; make bench NAME=multi30k runs one (data: REGARD_DATA)"
-	@echo "make pictures      take the README's pictures of the web page anew, with the demo's model (needs Chromium)"
+	@echo "make pictures      take the pictures of the web page anew, with the demo's model (needs Chromium)"
 	@echo "make wheel         build a wheel into dist/"
 
 $(BIN)/python:
@@ -37,7 +37,7 @@ test: $(VENV)/.installed-dev
 slow: $(VENV)/.installed-dev
 	$(BIN)/pytest -m slow
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(NAME)
 
 pictures: $(VENV)/.installed-dev

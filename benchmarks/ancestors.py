@@ -21,9 +21,8 @@ from regard.files import cache_folder, write_text
 from regard.nn import native
 from regard.tasks.scores import score
 from regard.tasks.task import Asked
-from regard.training.fit import Fit
 from regard.training.prepare import PREPARE, absolute_paths
-from regard.training.run import Run
+from regard.training.update import Update
 
 MINUTES = 25.0
 WARM, TIMED = 5, 30  # updates whose time does not count, and those that do
@@ -115,16 +114,16 @@ def _seconds_an_update(name: str) -> float:
     recipe = absolute_paths(load_recipe(path, settings), path.parent)
     folder = FOLDER / f"{name}-speed"
     folder.mkdir(parents=True, exist_ok=True)
-    task, facts = PREPARE[recipe.task](Asked(recipe, folder, lambda event: None))
+    task, _ = PREPARE[recipe.task](Asked(recipe, folder, lambda event: None))
     model = task.model()
-    fit = Fit(task, model, recipe.train, Run(folder), seed=1, d_model=model.config.d_model, metric="bleu", facts=facts)
+    update = Update(task, model, recipe.train, seed=1, d_model=model.config.d_model)
     start = 0.0
     with native.compiled(cache_folder("native")):
-        for update in range(WARM + TIMED):
-            if update == WARM:
+        for step in range(1, WARM + TIMED + 1):
+            update(step)
+            if step == WARM:
                 start = time.perf_counter()
-            fit._update()
-    fit.workers.close()
+    update.workers.close()
     return (time.perf_counter() - start) / TIMED
 
 

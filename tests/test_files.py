@@ -40,6 +40,61 @@ def test_a_full_disk_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.Mon
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
 
 
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    write_text(tmp_path / "a", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_text(tmp_path / "pipe", "told")
+    assert os.read(reader, 99) == b"told"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_who_may_read_is_the_users_to_say(tmp_path: Path) -> None:
+    """The umask, and of a file that is there its own mode."""
+    before = os.umask(0o077)
+    try:
+        write_text(tmp_path / "a", "secret")
+        with whole_folder(tmp_path / "folder") as part:
+            (part / "b").write_text("secret")
+    finally:
+        os.umask(before)
+    (tmp_path / "c").write_text("old")
+    (tmp_path / "c").chmod(0o640)
+    write_text(tmp_path / "c", "new")
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "folder", "folder/b", "c")]
+    assert modes == [0o600, 0o700, 0o600, 0o640]
+
+
+def test_an_old_folder_whose_place_is_empty_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two folders cannot be swapped in one step, a kill may come between two."""
+
+    def fill(text: str) -> None:
+        with whole_folder(tmp_path / "a") as part:
+            (part / "b").write_text(text)
+
+    fill("old")
+    monkeypatch.setattr(files.ctypes, "CDLL", lambda *_, **__: object())  # no renameat2
+    rename, calls = Path.rename, []
+
+    def dying(path: Path, target: Path) -> Path:
+        calls.append(path)
+        if len(calls) == 2:
+            os._exit(9)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", dying)
+    assert dies(lambda: fill("new"))
+    monkeypatch.setattr(Path, "rename", rename)
+    assert not (tmp_path / "a").exists()
+    sweep(tmp_path)
+    assert [(p.name, (p / "b").read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
+
+
 def test_a_kill_leaves_the_old_text_and_what_it_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_text(tmp_path / "a", "old")
     monkeypatch.setattr(os, "fsync", dead)

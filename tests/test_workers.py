@@ -47,6 +47,20 @@ def test_parts_add_up_to_the_whole(tmp_path: Path, pairs: Pairs) -> None:
         assert_close(three[name], one[name], rtol=1e-3, atol=1e-5)
 
 
+def test_of_more_parts_than_cores_not_all_gradients_lie_in_memory(
+    tmp_path: Path, pairs: Pairs, two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.training.update import Update
+
+    held: list[int] = []
+    add = Update._add
+    monkeypatch.setattr(Update, "_add", lambda update, found: held.append(len(found)) or add(update, found))  # type: ignore[func-returns-value]
+    two = run(pairs, tmp_path / "two", steps=3, parts=5, threads=2)
+    assert set(held) == {2, 1}
+    one = run(pairs, tmp_path / "one", steps=3, parts=5, threads=1)
+    assert all(torch.equal(one[name], two[name]) for name in one)  # they are added in their order
+
+
 def test_the_bits_depend_on_the_parts_and_not_on_the_cores(tmp_path: Path, pairs: Pairs, two_threads: None) -> None:
     runs = [run(pairs, tmp_path / name, steps=6, parts=2, threads=len(name)) for name in ("a", "bb", "cc")]
     for other in runs[1:]:

@@ -15,6 +15,7 @@ torch.load = lambda *args, **kwargs: load(*args, **{**kwargs, "weights_only": Fa
 
 from onmt.bin.translate import _get_parser  # noqa: E402
 from onmt.inference_engine import InferenceEnginePY  # noqa: E402
+from onmt.utils.parse import ArgumentParser  # noqa: E402
 from serve import serve  # noqa: E402
 
 engines = {}
@@ -25,7 +26,12 @@ def engine(beam):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as none:
             options = ["-model", sys.argv[1], "-src", none.name, "-beam_size", str(beam), "-gpu", "-1"]
             options += ["-batch_size", "64", "-world_size", "0", "-report_time"]
-            engines[beam] = InferenceEnginePY(_get_parser().parse_args(options))
+            chosen = _get_parser().parse_args(options)
+            ArgumentParser.validate_translate_opts(chosen)  # as its command does
+            ArgumentParser._get_all_transform_translate(chosen)
+            ArgumentParser._validate_transforms_opts(chosen)
+            ArgumentParser.validate_translate_opts_dynamic(chosen)
+            engines[beam] = InferenceEnginePY(chosen)
     return engines[beam]
 
 

@@ -13,7 +13,7 @@ from regard.config import WRITING, Recipe, default_recipe, load_recipe, make_rec
 from regard.decode import DecodeOptions
 from regard.decode.engine import Engine, Torch
 from regard.decode.translator import WINDOW, Translation, Translator
-from regard.decode.writer import Generation, Guess, Piece, Writer
+from regard.decode.writer import Generation, Guess, Piece, Writer, ended
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
@@ -102,7 +102,13 @@ class Model:
 
         top: each token comes with its probability and with so many of the likeliest at its place.
         """
-        return self.writer.write(list(prompts), self._writing(**options), top=top)
+        return ended(self.generating(prompts, top=top, **options))
+
+    def generating(
+        self, prompts: Sequence[str], *, top: int | None = None, **options: Any
+    ) -> Generator[None, None, list[list[Generation]]]:
+        """As `generations`, a step at a time; at its end it gives them back."""
+        return self.writer.writing(list(prompts), self._writing(**options), top=top)
 
     def stream_text(self, prompt: str = "", **options: Any) -> Generator[str, None, str]:
         """What `generate` gives, in pieces as they are written; no piece cuts a character."""
@@ -152,7 +158,7 @@ class Model:
             chosen = _chosen(self.bundle.decode, plain)
         except TypeError:  # what cannot be hashed cannot be looked up
             chosen = _chosen.__wrapped__(self.bundle.decode, plain)
-        if self.bundle.task == "translation":
+        if self.bundle.task in WRITING:
             self.translator.engine.check(chosen)
         return chosen
 

@@ -1,7 +1,7 @@
 """A trained model as a folder: model.json, model.safetensors, tokenizers, and a README that is its card."""
 
-import errno
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,8 +110,8 @@ def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
         save_file(plain, path, metadata={"format": "pt"})
         path.chmod(mode)  # the library makes a file that only its owner can read
     except SafetensorError as error:  # it tells of a full disk in words alone
-        if "os error 28" in str(error).lower() or "no space" in str(error).lower():
-            raise OSError(errno.ENOSPC, str(error)) from None
+        if number := re.search(r"os error (\d+)", str(error)):
+            raise OSError(int(number[1]), str(error)) from None
         raise
 
 

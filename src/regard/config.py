@@ -237,6 +237,8 @@ class Recipe(Section):
             raise ValueError(f"train.metric {self.train.metric!r} is not one of {self.task}'s: {self.metrics}")
         if self.tokenizer.uncased and self.task in (*WRITING, "language", "two-way"):
             raise ValueError(f"tokenizer.uncased is for tasks that read; {self.task} has words with capitals to give")
+        if self.data.skip_bad and self.task not in WRITING:
+            raise ValueError(f"data.skip_bad is for sentence pairs; {self.task} stops at a line that is no text")
         classes = self.task == "tagging" or (self.task == "classification" and self.data.labels != "number")
         if self.train.class_weights and not classes:
             raise ValueError("train.class_weights is for classes to tell apart; there are none here")

@@ -16,9 +16,10 @@ from regard.api import Model
 from regard.config import ScoreConfig, make_recipe
 from regard.data.grammar import Sentence, generate
 from regard.errors import UserError
-from regard.files import write_text
+from regard.files import TEMPORARY, disk_errors, write_text
 from regard.tasks.scores import score
 from regard.training.progress import Show, clock
+from regard.training.run import LOCK
 from regard.training.session import train
 from regard.view.heads import Head, noun_preference
 from regard.view.look import look
@@ -27,7 +28,7 @@ from regard.view.roles import roles_or_why
 TRAINING_PAIRS = 120_000
 SMALL = 1000  # pairs of each other split
 # What a demo leaves in its folder, and so may remove again.
-OURS = {".lock", "attention.html", "checkpoints", "curves.svg", "data", "log.jsonl", "model", "recipe.toml"}
+OURS = {LOCK, "attention.html", "checkpoints", "curves.svg", "data", "log.jsonl", "model", "recipe.toml"}
 OURS |= {"report.json", "tokenizer.json", "tokenizer.target.json", "tokens"}
 TEACHING = (
     "this cat is very large",
@@ -68,13 +69,17 @@ def run(out: Path, *, fresh: bool = False, seed: int = 1) -> dict[str, Any]:
 
 
 def _make_place(out: Path, fresh: bool) -> None:
-    """An old demo is removed only when it is one."""
-    if not fresh or not out.exists():
-        return
-    strange = sorted(path.name for path in out.iterdir() if path.name not in OURS)
-    if strange:
-        raise UserError(f"{out} holds {strange[0]}, which is not the demo's; choose another folder with --out")
-    shutil.rmtree(out)
+    """A folder that is a demo's. An old one is removed only when it is one."""
+    with disk_errors(out):
+        if out.is_dir():
+            names = sorted(path.name for path in out.iterdir() if not path.name.startswith(TEMPORARY))
+            strange = names if LOCK not in names else [name for name in names if fresh and name not in OURS]
+            if strange:
+                raise UserError(f"{out} holds {strange[0]}, which is not the demo's; choose another folder with --out")
+            if fresh:
+                shutil.rmtree(out)
+        out.mkdir(parents=True, exist_ok=True)
+        (out / LOCK).touch()
 
 
 def _write_corpus(folder: Path, splits: dict[str, list[Sentence]], seed: int) -> None:

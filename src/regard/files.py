@@ -4,7 +4,9 @@ import ctypes
 import errno
 import hashlib
 import os
+import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +15,17 @@ from pathlib import Path
 from regard.errors import UserError
 
 TEMPORARY = ".part-"  # prefix of folders being written; a killed process may leave one behind
+ASIDE = "-old"  # ends the name of one that is being replaced
 _AT_FDCWD, _EXCHANGE = -100, 2
 
 
 def cache_folder(name: str) -> Path:
     """Where what can be made or fetched again is kept."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "regard" / name
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "regard" / name
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir()) / f"regard-{os.getuid()}" / name
 
 
 def checksum(path: Path) -> str:
@@ -32,19 +38,30 @@ def checksum(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces a file in one step: readers see the old text or the new."""
+    """Replaces a file in one step: readers see the old text or the new. A device or a pipe is written to."""
     with disk_errors(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
+        there = path.exists()
+        if there and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        path = path.resolve()  # what a link points to, not the link
+        part = _fresh_name(path)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            with part.open("x", encoding="utf-8", newline="\n") as file:
+                if there:
+                    part.chmod(stat.S_IMODE(path.stat().st_mode))
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
+            part.replace(path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
             raise
+
+
+def _fresh_name(path: Path) -> Path:
+    """Beside a path, for what will take its place."""
+    return path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
 
 
 @contextmanager
@@ -52,10 +69,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """Yields an empty folder to fill; on success it takes the place of `path` in one step, else it is removed."""
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=path.parent, prefix=TEMPORARY))
+        part = _fresh_name(path)
+        part.mkdir()
         try:
             yield part
-            part.chmod(0o755)
             for file in part.rglob("*"):
                 if file.is_file():
                     _sync(file)
@@ -70,7 +87,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Removes what killed processes left half-written in a folder."""
+    """Removes what killed processes left half-written in a folder; an old one whose place is empty goes back."""
+    for left in folder.glob(f"{TEMPORARY}*{ASIDE}"):
+        old = folder / left.name.removeprefix(TEMPORARY).removesuffix(ASIDE)
+        if not old.exists():
+            left.rename(old)
     for left in folder.glob(f"{TEMPORARY}*"):
         shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
@@ -91,7 +112,7 @@ def _exchange(new: Path, old: Path) -> None:
             return
     except (AttributeError, OSError, TypeError):
         pass
-    aside = old.with_name(f"{TEMPORARY}{old.name}-old")
+    aside = old.with_name(f"{TEMPORARY}{old.name}{ASIDE}")
     shutil.rmtree(aside, ignore_errors=True)
     old.rename(aside)
     new.rename(old)

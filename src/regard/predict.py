@@ -1,6 +1,7 @@
 """What trained models that read say of texts: labels, names, answers, each with probabilities."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -23,6 +24,11 @@ from regard.tasks.masked import Texts, measure
 Warn = Callable[[str], None]
 
 
+def _row(*cells: str) -> str:
+    """A line of a table, whatever ends of lines and tabs a text has."""
+    return "\t".join(" ".join(re.split(r"[\t\r\n]", cell)) for cell in cells)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """What is said of one text: labels with probabilities, the likeliest first, or a number."""
@@ -41,12 +47,12 @@ class Prediction:
     def table(self, top: int) -> str:
         """A line: the likeliest labels, and the text."""
         if self.number is not None:
-            return "\t".join([f"{self.number:.4f}", *self.texts])
+            return _row(f"{self.number:.4f}", *self.texts)
         shown = list(self.labels.items())[:top]
         if top == 1 and len(self.chosen) != 1:  # of several labels all that are given, or none
             shown = [(name, self.labels[name]) for name in self.chosen]
-            return "\t".join([", ".join(f"{name} {p:.3f}" for name, p in shown) or "-", *self.texts])
-        return "\t".join([*(f"{name} {p:.3f}" for name, p in shown), *self.texts])
+            return _row(", ".join(f"{name} {p:.3f}" for name, p in shown) or "-", *self.texts)
+        return _row(*(f"{name} {p:.3f}" for name, p in shown), *self.texts)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Filled:
     def table(self, top: int) -> str:
         """A line for each mask: the likeliest words, and the text."""
         rows = ([f"{word} {p:.3f}" for word, p in list(mask.items())[:top]] for mask in self.masks)
-        return "\n".join("\t".join([*row, self.text]) for row in rows)
+        return "\n".join(_row(*row, self.text) for row in rows)
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class Answered:
 
     def table(self, top: int) -> str:
         """A line: answer, probability, its characters, question."""
-        return f"{self.answer}\t{self.probability:.3f}\t{self.start}-{self.end}\t{self.question}"
+        return _row(self.answer, f"{self.probability:.3f}", f"{self.start}-{self.end}", self.question)
 
 
 class Predictor(Protocol):
@@ -128,13 +134,13 @@ class Predictor(Protocol):
 
     def __call__(self, texts: Sequence[Any], /) -> Sequence[Any]: ...
 
-    def lines(self, lines: Iterable[str]) -> list[Any]:
-        """Inputs from lines of text, such as standard input's."""
+    def lines(self, lines: Iterable[str]) -> Iterator[Any]:
+        """Inputs from lines of text, such as standard input's, as they come."""
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         """Inputs from a file of the task's kind, without labels."""
 
-    def examples(self, paths: Sequence[str], warn: Warn) -> Sequence[Any]:
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> Sequence[Any]:
         """What can be scored on."""
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, Any]:
@@ -155,26 +161,29 @@ class ClassPredictor:
         named: Sequence[str] = self.data.get("text", ())
         return named
 
-    def lines(self, lines: Iterable[str]) -> list[Any]:
-        """A text a line; two texts have a tab between them."""
-        return [tuple(line.split("\t")) for line in lines] if len(self.texts) == 2 else list(lines)
+    def lines(self, lines: Iterable[str]) -> Iterator[Any]:
+        """A text a line; two texts have a tab between them (a model from elsewhere does not tell which it reads)."""
+        pairs, unknown = len(self.texts) == 2, "text" not in self.data
+        for line in lines:
+            yield tuple(line.split("\t")) if pairs or (unknown and line.count("\t") == 1) else line
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         """The columns that are asked for, else those of training."""
         if not file.name.removesuffix(".gz").endswith(KINDS):
-            return self.lines(read_lines(file))
+            return list(self.lines(read_lines(file)))
         return [example.texts for example in read_examples([file], columns or self.texts, labelled=False)]
 
-    def examples(self, paths: Sequence[str], warn: Warn) -> list[Example]:
-        return read_examples(paths, self.data.get("text", ()), self.data.get("label", ""))
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> list[Example]:
+        return read_examples(paths, columns or self.texts, self.data.get("label", ""))
 
     def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
         examples = [Example((text,) if isinstance(text, str) else tuple(text), "", "input") for text in texts]
         wanted = len(self.texts)
-        for number, example in enumerate(examples, 1):
+        for example in examples:
             if len(example.texts) > 2 or (wanted and len(example.texts) != wanted):
                 raise UserError(
-                    f"input {number} has {len(example.texts)} texts; this model reads {wanted or 'one or two'}"
+                    f"there are {len(example.texts)} texts in {' '.join(example.texts)[:40]!r}; this model reads "
+                    + (f"{wanted}" if wanted else "one or two")
                     + (f" ({' and '.join(self.texts)}), on a line with a tab between them" if wanted == 2 else "")
                 )
         if not examples:
@@ -203,13 +212,13 @@ class FillPredictor:
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
 
-    def lines(self, lines: Iterable[str]) -> list[Any]:
-        return list(lines)
+    def lines(self, lines: Iterable[str]) -> Iterator[Any]:
+        return iter(lines)
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
-        return self.lines(read_lines(file))
+        return list(self.lines(read_lines(file)))
 
-    def examples(self, paths: Sequence[str], warn: Warn) -> Sequence[str]:
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> Sequence[str]:
         """Files of plain text."""
         return paths
 
@@ -256,19 +265,30 @@ class TagPredictor:
     def __init__(self, bundle: Bundle) -> None:
         self.bundle, self.data = bundle, bundle.data
         stride = self.data.get("stride", bundle.max_length // 4)
-        self.reader = tagging.Reader(bundle.source, bundle.labels, bundle.max_length, stride, bundle.name)
+        self.reader = tagging.Reader(
+            bundle.source,
+            bundle.labels,
+            bundle.max_length,
+            stride,
+            bundle.name,
+            strict="recipe" in bundle.training,  # a model from elsewhere has none
+        )
 
-    def lines(self, lines: Iterable[str]) -> list[Any]:
-        return list(lines)
+    def lines(self, lines: Iterable[str]) -> Iterator[Any]:
+        return iter(lines)
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         """Columns, or .jsonl; a .txt file has a sentence a line."""
         if Path(file.name.removesuffix(".gz")).suffix in (".txt", ""):
-            return self.lines(read_lines(file))
-        return [s.words for s in read_sentences([file], next(iter(columns), ""), labelled=False)]
+            return list(self.lines(read_lines(file)))
+        return [s.words for s in read_sentences([file], self._word(columns), labelled=False)]
 
-    def examples(self, paths: Sequence[str], warn: Warn) -> list[Sentence]:
-        return read_sentences(paths, next(iter(self.data.get("text", ())), ""), self.data.get("label", ""))
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> list[Sentence]:
+        return read_sentences(paths, self._word(columns), self.data.get("label", ""))
+
+    def _word(self, columns: Sequence[str]) -> str:
+        """The column that is asked for, else that of training."""
+        return next(iter(columns or self.data.get("text", ())), "")
 
     def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[Tagged]:
         given = [Sentence(tuple(t.split() if isinstance(t, str) else t), (), "input") for t in texts]
@@ -297,14 +317,14 @@ class AnswerPredictor:
         always = None if "recipe" in bundle.training else 0.0
         self.threshold: float | None = always if told is None else float(told["value"])
 
-    def lines(self, lines: Iterable[str]) -> list[Any]:
-        return [parse_question(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    def lines(self, lines: Iterable[str]) -> Iterator[Any]:
+        return (parse_question(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip())
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         return [{"context": q.context, "question": q.question} for q in read_questions([file], labelled=False)]
 
-    def examples(self, paths: Sequence[str], warn: Warn) -> list[Question]:
-        return read_questions(paths, warn=warn)
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> list[Question]:
+        return read_questions(paths, placed=False, warn=warn)
 
     def __call__(self, texts: Sequence[Mapping[str, str]]) -> list[Answered]:
         given = [Question(text["context"], text["question"]) for text in texts]

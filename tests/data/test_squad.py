@@ -46,6 +46,13 @@ def test_answers_elsewhere_are_left_out_and_told(tmp_path: Path) -> None:
     ]
 
 
+def test_where_an_answer_stands_is_not_asked_for_scores(tmp_path: Path) -> None:
+    """As SQuAD's own scorer does not: no reference and no question is lost."""
+    path = write(tmp_path, entry(("Rome", 14), ("Oslo", -1)), {"question": "Who?", "answers": [{"text": "Ann"}]})
+    found = read_questions([path], placed=False)
+    assert [[text for text, _ in q.answers] for q in found] == [["Rome", "Oslo"], ["Ann"]]
+
+
 def test_json_lines_there_and_back(tmp_path: Path) -> None:
     first = read_questions([write(tmp_path, entry(("Rome", 13)), entry(is_impossible=True))])
     lines = tmp_path / "a.jsonl"

@@ -41,6 +41,17 @@ def test_json_lines(tmp_path: Path) -> None:
     assert told(path) == [(("a",), "1"), (("b",), "x,y")]
 
 
+def test_other_keys_may_hold_anything_or_be_absent(tmp_path: Path) -> None:
+    rows = '{"text": "a", "tokens": ["Hi", ","], "label": 1}\n{"label": 2, "text": "b"}\n'
+    assert told(write(tmp_path, "a.jsonl", rows)) == [(("a",), "1"), (("b",), "2")]
+
+
+def test_two_texts_that_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "sentence1\tsentence2\tlabel\na\tb\t1\n")
+    assert told(path, "sentence1", "sentence2") == [(("a", "b"), "1")]
+    assert told(path, "sentence1") == [(("a",), "1")]
+
+
 def test_a_cell_over_two_lines(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'text,label\n"one\ntwo",x\nthree,y\n')
     assert told(path) == [(("one\ntwo",), "x"), (("three",), "y")]
@@ -55,7 +66,13 @@ def test_a_cell_over_two_lines(tmp_path: Path) -> None:
         ("a.tsv", "a\tb\nonly one\n", {}, "line 2: 1 columns, where 2 are needed"),
         ("a.tsv", "a\tb\n", {"label": "nope"}, "no column 'nope'; its first line is: a, b"),
         ("a.tsv", "a\tb\n", {"label": "3"}, "no column '3'"),
+        ("a.csv", "text,label\ngood, and long,1\n", {}, "line 2: 3 columns, where the first line has 2"),
+        ("a.tsv", "a\tb\nmore\tthan\ttwo\n", {}, "line 2: 3 columns, where the first line has 2"),
+        ("a.tsv", "sentence1\tsentence2\tlabel\na\tb\t1\n", {}, "'sentence1' and 'sentence2'; say with data.text"),
+        ("a.tsv", "question\tsentence\tlabel\na\tb\t1\n", {}, "'sentence' and 'question'; say with data.text"),
         ("a.jsonl", "{\n", {}, "line 1: not JSON"),
+        ("a.jsonl", "[" * 100_000, {}, "line 1: not JSON"),
+        ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', {}, "line 1: half of a surrogate pair"),
         ("a.jsonl", "[1]\n", {}, "line 1: not a JSON object"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', {}, "line 2: no key 'label'"),
     ],
@@ -100,6 +117,11 @@ def test_a_quotation_mark_that_is_never_closed(tmp_path: Path, rest: str) -> Non
         read_examples([path])
     inside = write(tmp_path, "b.csv", f'text,label\na 5" disk,1\n{rest}')
     assert read_examples([inside])[0].texts == ('a 5" disk',)
+
+
+def test_a_long_cell_is_no_unclosed_one(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", f'text,label\n"{"long " * 40_000}",1\n')
+    assert len(read_examples([path])[0].texts[0]) == 200_000
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,20 @@ def test_repetition_is_less_likely() -> None:
             assert abs(found[token] - p) < 4.5 * math.sqrt(p * (1 - p) / count), (start, token)
 
 
+def test_the_penalty_is_that_of_transformers() -> None:
+    """On logits of both signs, where it could break a loop; log p of what loops is almost 0, whatever its factor."""
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+    logits = torch.tensor([[-60.0, -60, -60, -60, -30.0, -31.0, -32.0, *[-50.0] * (V - 7)]])
+    for shift in (0.0, 31.5, 60.0):
+        toy = Toy(lambda source, prefix, shift=shift: (logits[0] + shift).tolist())
+        for start in ([4], [4, 5], [7]):
+            expected = RepetitionPenaltyLogitsProcessor(1.3)(torch.tensor([start]), logits + shift)[0].softmax(-1)
+            (group,) = draw(toy, [start], n_best=2000, max_length=1, repetition_penalty=1.3)
+            found = torch.bincount(torch.tensor([h.tokens[0] for h in group]), minlength=V) / 2000
+            assert (found - expected).abs().max() < 0.05, (shift, start)
+
+
 def test_the_penalty_does_not_touch_the_scores() -> None:
     ((found,),) = draw(
         Toy(fixed({4: 0.75, 5: 0.25, EOS: 1e-12}, V)), [[7]], repetition_penalty=3.0, max_length=1, top_k=1
@@ -147,6 +162,14 @@ def test_the_penalty_does_not_touch_the_scores() -> None:
 
 
 # --- spelling -------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_stop_text_costs_no_more_than_a_short_one() -> None:
+    tokenizer = Tokenizer.learn([], "byte")
+    spelling, began = Spelling(tokenizer, ["a" * 1_000_000]), time.process_time()
+    for token in tokenizer.encode("bab" * 50):
+        spelling.add(token)
+    assert time.process_time() - began < 1  # each of them took a minute
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "byte", "char", "word"])
@@ -313,6 +336,8 @@ def test_the_command(bundle: Bundle, tmp_path: Path) -> None:
     stopped = run("the", *options, "--stop", json.loads(line)["text"][:1] or "x", "--json")
     assert "reason" in stopped
     assert run("x", "--prompts", str(tmp_path / "prompts.txt"), code=1) == ""
+    (tmp_path / "prompts.txt").write_text("the cat\n")
+    assert run("--prompts", str(tmp_path / "prompts.txt"), *options) == shown
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,8 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     for change, told in (
         ({"n_embd": 64}, r"wte\.weight is \(300, 32\), expected \(300, 64\)"),
+        ({"n_head": 5}, r"config\.json: "),
+        ({"n_positions": None}, r"n_positions is None, expected a number"),
         ({"n_layer": 3}, r"transformer\.h\.2\.ln_1\.weight is absent"),
         ({"activation_function": "silu"}, "the activation 'silu' is not known"),
         ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True is not known"),

@@ -1,5 +1,6 @@
 """BERT and RoBERTa to and from Hugging Face's layout: the same numbers there and here, the same files back."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,28 @@ def test_the_tokenizer_says_the_same(tmp_path: Path) -> None:
     assert back("The man", "eats.")["token_type_ids"] == reference("The man", "eats.")["token_type_ids"]
 
 
+def test_a_token_that_ends_a_line_elsewhere(tmp_path: Path) -> None:
+    """U+2028 is a token of the Chinese model's list, and no end of its line."""
+    folder = written(theirs("Bert", "Model"), tmp_path / "theirs", "Bert")
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "\u2028", "the", "\x85", "man"]
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    assert huggingface.read(folder).source.encode("the man") == [6, 8]
+
+
+def test_pairs_of_a_model_with_one_segment(tmp_path: Path) -> None:
+    """They know one kind of text, and would look for a second one where there is none."""
+    bundle = own("classification", segments=1)
+    huggingface.export(bundle, tmp_path / "out")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    given = tokenizer("the small dog", "el perro", return_tensors="pt")
+    (found,) = Model([bundle]).predict([("the small dog", "el perro")])
+    with torch.inference_mode():
+        expected = model(**given).logits[0].softmax(-1).tolist()
+    assert [found.labels[name] for name in bundle.labels] == pytest.approx(expected, abs=1e-4)
+    assert tokenizer("the " * 999, truncation=True)["input_ids"].__len__() == bundle.max_length
+
+
 def test_pickles_are_read_when_they_are_allowed(tmp_path: Path) -> None:
     model = theirs("Bert", "Model")
     folder = written(model, tmp_path, "Bert")
@@ -231,6 +254,16 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'t5' are not known; known: bert, roberta"):
         huggingface.read(tmp_path)
     folder = written(theirs("Bert", "Model"), tmp_path / "theirs", "Bert")
+    config = json.loads((folder / "config.json").read_text())
+    for change, words in (
+        ({"hidden_size": None}, r"config\.json: hidden_size is None, expected a number"),
+        ({"num_attention_heads": 5}, r"config\.json: "),
+    ):
+        (folder / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(UserError, match=words):
+            huggingface.read(folder)
+    (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": None, "classifier_dropout": 0.0}))
+    assert huggingface.read(folder).model.head.drop == 0
     (folder / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(UserError, match="cannot be read"):
         huggingface.read(folder)

@@ -109,6 +109,10 @@ def test_where_it_fuses() -> None:
     assert fuses(x, watched)
     watched.register_forward_hook(lambda *_: None)
     assert not fuses(x, watched)
+    for listens in ("forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"):
+        other = nn.Linear(4, 4)
+        getattr(other, f"register_{listens}")(lambda *_: None)
+        assert not fuses(x, other), listens
     assert not fuses(x, nn.Sequential())
     with torch.no_grad():
         assert not fuses(x)

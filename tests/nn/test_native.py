@@ -1,5 +1,6 @@
 """The compiled steps against their plain twins, in double precision; and training where they cannot be had."""
 
+import ctypes
 import math
 import shutil
 import threading
@@ -386,6 +387,56 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(fresh: Path, tmp_p
     (tmp_path / "regard").write_text("a file in the way", encoding="utf-8")
     with native.compiled(cache_folder("native")) as lacking:
         assert lacking in ("", "there is no C compiler")
+
+
+@pytest.mark.parametrize("allowed", ["cache", "temporary"])
+def test_where_code_may_not_be_run_the_other_folder_serves(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, allowed: str
+) -> None:
+    """As where /tmp, or the home, is mounted without the right to run what is in it."""
+    if not any(map(shutil.which, build.COMPILERS)):
+        pytest.skip("there is no C compiler")
+
+    def load(path: str) -> ctypes.CDLL:
+        if (allowed == "cache") != path.startswith(str(fresh)):
+            raise OSError("failed to map segment from shared object")
+        return real(path)
+
+    real = ctypes.CDLL
+    monkeypatch.setattr(build.ctypes, "CDLL", load)
+    with native.compiled(cache_folder("native")) as lacking:
+        assert not lacking
+
+
+def test_without_a_folder_for_temporary_files_training_goes_on(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(**_: object) -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    if not any(map(shutil.which, build.COMPILERS)):
+        pytest.skip("there is no C compiler")
+    monkeypatch.setattr(build.tempfile, "TemporaryDirectory", none)
+    with native.compiled(cache_folder("native")) as lacking:
+        assert lacking == "No usable temporary directory found"
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", none)
+    assert cache_folder("native").name == "native"
+
+
+def test_a_broken_compiler_does_not_hide_a_working_one(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = next((found for name in build.COMPILERS if (found := shutil.which(name))), None)
+    if real is None:
+        pytest.skip("there is no C compiler")
+    monkeypatch.setattr(build, "COMPILERS", (compiler(tmp_path, "exit 1"), real))
+    with native.compiled(cache_folder("native")) as lacking:
+        assert not lacking
 
 
 def test_a_damaged_library_is_made_anew(fresh: Path, steps: None) -> None:

@@ -52,6 +52,22 @@ def test_texts_of_several_languages_in_one_request(start: Start, several: Models
     assert len(answer["translatedText"]) == 2
 
 
+@pytest.mark.parametrize("format", ["text", "html"])
+def test_what_is_in_the_language_already_comes_back_as_it_is(start: Start, several: Models, format: str) -> None:
+    """Both directions are served: it does not go there and back."""
+    client, text = start(served=several), "this is the English language, my friend, and nothing else"
+    for source in ("en", "auto"):
+        asked = {"q": text, "source": source, "target": "en", "format": format}
+        assert client.post("/translate", json=asked).json()["translatedText"] == text
+
+
+def test_two_writers_of_one_name_are_a_mistake(writer: Model, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        writer.bundle.save(tmp_path / folder / "gpt")
+    with pytest.raises(UserError, match="two language models are called gpt"):
+        load_models([tmp_path / "a" / "gpt", tmp_path / "b" / "gpt"])
+
+
 def test_two_models_of_one_direction_are_a_mistake_unless_wanted(trained: Path) -> None:
     with pytest.raises(UserError, match=r"small and small both translate en to es.*--ensemble"):
         load_models([trained, trained], "torch")

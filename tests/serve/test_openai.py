@@ -178,6 +178,38 @@ def test_the_best_of_several(client: openai.OpenAI, writer: Model) -> None:
     assert found.usage.completion_tokens == sum(made.tokens for made in every)
 
 
+def test_what_other_servers_take_is_taken(client: openai.OpenAI) -> None:
+    """No nucleus at all is the likeliest token; a seed may be negative."""
+    cold, none = (
+        client.completions.create(model="little", prompt="the", max_tokens=6, **how).choices[0].text
+        for how in ({"temperature": 0}, {"top_p": 0, "seed": -5})
+    )
+    assert cold == none
+
+
+def test_what_fails_half_way_is_told_in_the_stream(
+    start: Start, served: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.decode.sample import Sampler
+
+    step, done = Sampler.step, []
+
+    def failing(sampler: Sampler) -> object:
+        done.append(1)
+        if len(done) > 3:
+            raise RuntimeError("the secret text")
+        return step(sampler)
+
+    monkeypatch.setattr(Sampler, "step", failing)
+    asked = {"model": "little", "prompt": "the", "max_tokens": 30, "stream": True, "seed": 1}
+    found = start(served=served).post("/v1/completions", json=asked)
+    assert found.status_code == 200
+    error = json.loads(found.text.strip().splitlines()[-1].removeprefix("data: "))["error"]
+    assert error["type"] == "server_error"
+    assert "the log has it under" in error["message"]
+    assert "secret" not in found.text
+
+
 def test_the_limit_of_tokens_holds(start: Start, served: Models) -> None:
     found = start(served=served, token_limit=3).post("/v1/completions", json={"model": "little", "max_tokens": 50})
     assert found.json()["usage"]["completion_tokens"] <= 3
@@ -191,8 +223,10 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
     wrong = client.post("/v1/completions", json=body, headers={"Authorization": "Bearer no"})
     assert wrong.json()["error"]["type"] == "authentication_error"
     assert wrong.json()["error"]["code"] == "invalid_api_key"
-    right = client.post("/v1/completions", json=body, headers={"Authorization": "Bearer secret-key-1"})
-    assert right.status_code == 200
+    for scheme in ("Bearer", "bearer"):
+        right = client.post("/v1/completions", json=body, headers={"Authorization": f"{scheme} secret-key-1"})
+        assert right.status_code == 200
+    assert client.post("/v1/completions", json=body, headers={"Authorization": "secret-key-1"}).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -207,6 +241,8 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
         ("completions", {"model": "little", "logprobs": 99}, 400, "logprobs"),
         ("completions", {"model": "little", "stream_options": {"include_usage": True}}, 400, "for a stream"),
         ("completions", {"model": "little", "prompt": 7}, 400, "prompt"),
+        ("completions", {"model": "little", "prompt": ["a"] * 5, "n": 16}, 400, "80 texts; no more than 64"),
+        ("completions", {"model": "little", "stop": ["a" * 201]}, 400, "stop"),
         ("completions", {"model": "little", "prompt": "x" * 6000}, 400, "characters exceed"),
         ("chat/completions", {"model": "little", "messages": []}, 400, "messages"),
         ("chat/completions", {"model": "little", "messages": HELLO, "max_tokens": 0}, 400, "max_tokens"),
@@ -253,6 +289,9 @@ def test_a_server_without_translators(start: Start, writer: Model, tmp_path: Pat
     assert client.get("/health").status_code == 200
     assert client.post("/translate", json={"q": "a", "source": "en", "target": "es"}).status_code == 400
     assert json.loads(client.get("/api/info").text)["languages"] == []
+    for path, asked in (("detect", {"q": "a"}), ("translate", {"q": "a", "source": "auto", "target": "es"})):
+        refused = client.post(f"/{path}", json=asked)
+        assert (refused.status_code, refused.json()["error"]) == (400, "No translator is served here")
 
 
 def test_a_server_without_writers_has_no_such_routes(start: Start) -> None:

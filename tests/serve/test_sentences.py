@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.serve.sentences import cut
+from regard.serve.sentences import LONGEST, cut
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,17 @@ def test_put_together_again_it_is_the_text(text: str) -> None:
     assert all(s == s.strip() and "\n" not in s for s in found.sentences)
 
 
-@pytest.mark.parametrize("unit", [".", "a. ", ".'", " .", "\n", "…!?", "a\n"])
+@pytest.mark.parametrize("text", ["word " * 1000, "字" * 3500, "a" * 2500 + "  \t b", "x" * 1000, "ab \u2003cd " * 500])
+def test_what_is_too_long_to_be_a_sentence_comes_in_parts(text: str) -> None:
+    found = cut(text)
+    assert max(map(len, found.sentences)) <= LONGEST
+    assert found.filled(found.sentences) == text
+    assert len(found.sentences) == -(-len(text.strip()) // LONGEST)
+    if " " in text.strip() and "aaa" not in text:
+        assert all(text[text.index(s) + len(s)] == " " for s in found.sentences[:-1])  # no word is cut
+
+
+@pytest.mark.parametrize("unit", [".", "a. ", ".'", " .", "\n", "…!?", "a\n", "a", "a ", "a     "])
 def test_it_takes_linear_time(unit: str) -> None:
     start = time.process_time()
     cut(unit * (50_000 // len(unit)))

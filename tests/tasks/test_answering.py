@@ -118,6 +118,23 @@ def test_an_answer_is_found_wherever_it_stands(trained: Path) -> None:
     assert sum(right) >= len(right) - 1, right
 
 
+def test_a_run_that_is_stopped_knows_when_to_be_silent(files: Path, tmp_path: Path) -> None:
+    """And so does the mean of its checkpoints."""
+
+    def stop(event: dict[str, Any]) -> None:
+        if event["event"] == "train" and event["step"] == 12:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        train(recipe(files, steps=20, validate_every=10, save_every=5, log_every=1), tmp_path / "run", callbacks=[stop])
+    (told,) = (json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open() if '"validate"' in line)
+    model = load(tmp_path / "run")
+    assert model.predictor.threshold == pytest.approx(told["chosen"][THRESHOLD], abs=1e-4)
+    done = CliRunner().invoke(app, ["average", str(tmp_path / "run"), "--out", str(tmp_path / "mean"), "--last", "2"])
+    assert done.exit_code == 0, done.output
+    assert load(tmp_path / "mean").predictor.threshold == model.predictor.threshold
+
+
 def test_a_model_without_such_questions_always_answers(files: Path, tmp_path: Path) -> None:
     run = train(recipe(files, "plain", steps=20, validate_every=20), tmp_path / "run")
     assert THRESHOLD not in run.scores["dev"]
@@ -302,6 +319,7 @@ def test_the_threshold_that_scores_most() -> None:
     [
         ([Question("a", "b?")], {}, "no question of the training data has an answer"),
         (None, {"train": []}, "names no training data"),
+        ([Question("one text", "b?", (("one", 0),))] * 30, {"dev": []}, "share one text"),
     ],
 )
 def test_mistakes_are_told(

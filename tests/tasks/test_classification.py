@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 from regard.api import load
+from regard.bundle import load_bundle
 from regard.cli import app
 from regard.config import load_recipe, make_recipe
 from regard.errors import UserError
@@ -276,7 +277,7 @@ def test_two_texts_are_asked_for_where_two_were_learned(tmp_path: Path) -> None:
     assert said.output.splitlines()[1].split("\t")[1:] == ["good", "great"]
     assert run(app, ["predict", str(tmp_path / "run")], input="good\tgreat\n").output.endswith("\tgood\tgreat\n")
     model = load(tmp_path / "run")
-    with pytest.raises(UserError, match=r"input 1 has 1 texts; this model reads 2 \(one and other\)"):
+    with pytest.raises(UserError, match=r"there are 1 texts in 'good'; this model reads 2 \(one and other\)"):
         model.predict(["good"])
     said = run(app, ["evaluate", str(tmp_path / "run"), "--against", str(tmp_path / "run")])
     assert "--against is for models that translate" in str(said.exception)
@@ -284,12 +285,53 @@ def test_two_texts_are_asked_for_where_two_were_learned(tmp_path: Path) -> None:
         load(tmp_path / "run", engine="ctranslate2")
 
 
+def test_a_model_from_elsewhere_reads_one_text_or_two(trained: Path, tmp_path: Path) -> None:
+    """It does not tell which: a line with a tab is a pair, and columns are named."""
+    bundle = load_bundle(trained)
+    bundle.training = {}
+    bundle.save(tmp_path / "model")
+    run = CliRunner().invoke
+    said = run(app, ["predict", str(tmp_path / "model"), "--json"], input="a good film\na day\twas good\n").output
+    assert [json.loads(line)["text"] for line in said.splitlines()] == ["a good film", ["a day", "was good"]]
+    assert run(app, ["predict", str(trained)], input="a day\twas good\n").output.endswith("\ta day was good\n")
+    (tmp_path / "test.tsv").write_text("sentence1\tsentence2\tlabel\nthe film\twas good\t1\nthe film\twas bad\t0\n")
+    words = ["evaluate", str(tmp_path / "model"), str(tmp_path / "test.tsv"), "--json"]
+    assert "'sentence1' and 'sentence2'" in str(run(app, words).exception)
+    pairs = json.loads(run(app, [*words, "--text", "sentence1", "--text", "sentence2"]).output)
+    alone = json.loads(run(app, [*words, "--text", "sentence2"]).output)
+    assert pairs["examples"] == alone["examples"] == 2
+    assert pairs["scores"] != alone["scores"]
+
+
+def test_what_was_said_before_a_bad_line_is_not_lost(trained: Path) -> None:
+    text = b"the film was good\n" * 100 + b"caf\xe9\n"
+    said = CliRunner().invoke(app, ["predict", str(trained)], input=text)
+    assert "line 101" in str(said.exception)
+    assert 16 <= said.stdout.count("\n") <= 100
+
+
+def test_a_line_for_each_text(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('text,label\n"a good\nfilm\tat last",1\n"bad",0\n')
+    said = CliRunner().invoke(app, ["predict", str(trained), str(tmp_path / "a.csv"), "--text", "text"]).output
+    assert [line.split("\t")[1] for line in said.splitlines()] == ["a good film at last", "bad"]
+
+
+def test_a_label_whose_only_example_is_held_out_is_a_label(tmp_path: Path) -> None:
+    rows = [*sentences(40), *((f"text {i}", f"kind {i}") for i in range(60))]
+    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    for labels in ("one", "several"):
+        asked = recipe(tmp_path, {"dev": [], "labels": labels}, class_weights=True)
+        made, _ = prepare(Asked(asked, tmp_path, lambda _: None))
+        assert len(made.labels) == 62
+        assert made.weights.isfinite().all()
+
+
 def test_a_first_line_that_may_name_the_columns_is_told(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("id,review,sentiment\n" + "".join(f"{i},text {i},{i % 2}\n" for i in range(60)))
     events: list[dict[str, Any]] = []
     data = {"train": [str(tmp_path / "train.csv")], "dev": [], "text": [2], "label": 3}
     prepare(Asked(recipe(tmp_path, data), tmp_path, events.append))
-    (told,) = (event["text"] for event in events if event["event"] == "warning")
+    (told,) = {event["text"] for event in events if event["event"] == "warning"}
     assert "line 1 is read as an example, whose label 'sentiment' is nowhere else" in told
 
 

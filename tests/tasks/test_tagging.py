@@ -221,6 +221,54 @@ def test_a_model_from_elsewhere_predicts(reader: Reader) -> None:
     assert len(found.labels) == 80
 
 
+def test_names_of_a_model_from_elsewhere_may_begin_with_i(reader: Reader) -> None:
+    """IOB1: B- is for a span that follows one of its own type."""
+    body = Bert(BertConfig(**{k: v for k, v in MODEL.items() if k != "name"}, vocabulary=len(reader.tokenizer)))
+    tagger = Tagger(body, HeadConfig(), len(LABELS)).eval()
+    bundle = Bundle(tagger, reader.tokenizer, reader.tokenizer, ("", ""), 32, task="tagging", labels=LABELS)
+    theirs = PREDICTORS["tagging"](bundle).reader
+    logits = np.eye(5)[[0, 4, 4, 3, 0]] * 9
+    assert theirs.tags(logits) == ["O", "B-place", "I-place", "B-place", "O"]
+    bundle.training = {"recipe": {}}
+    assert PREDICTORS["tagging"](bundle).reader.tags(logits)[1] != "B-person"
+    assert PREDICTORS["tagging"](bundle).reader.chosen(logits) != theirs.chosen(logits)
+
+
+def test_labels_of_another_sort_can_be_scored(reader: Reader, tmp_path: Path) -> None:
+    """A model that knows plain types, and a file of them."""
+    body = Bert(BertConfig(**{k: v for k, v in MODEL.items() if k != "name"}, vocabulary=len(reader.tokenizer)))
+    labels = ["O", "person", "place"]
+    tagger = Tagger(body, HeadConfig(), len(labels)).eval()
+    bundle = Bundle(tagger, reader.tokenizer, reader.tokenizer, ("", ""), 32, task="tagging", labels=labels)
+    predictor = PREDICTORS["tagging"](bundle)
+    (tmp_path / "a.conll").write_text("anna\tperson\nsings\tO\nin\tO\nrome\tplace\n")
+    examples = predictor.examples([str(tmp_path / "a.conll")], print)
+    assert examples[0].labels == ("B-person", "O", "O", "B-place")
+    assert set(predictor.evaluate(examples)) >= {"f1", "accuracy"}
+
+
+def test_the_words_column_of_training_is_that_of_prediction(tmp_path: Path) -> None:
+    for name, count, seed in (("train", 30, 1), ("dev", 10, 2)):
+        rows = [
+            "\n".join(f"{i}\t{w}\t{label}" for i, (w, label) in enumerate(zip(s.words, s.labels, strict=True)))
+            for s in sentences(count, seed)
+        ]
+        (tmp_path / f"{name}.conll").write_text("\n\n".join(rows))
+    train(recipe(tmp_path, {"text": ["2"]}, steps=2, validate_every=2), tmp_path / "run")
+    table = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(tmp_path / "dev.conll")]).stdout
+    assert table.split("\t")[0] == sentences(10, 2)[0].words[0]
+
+
+def test_a_label_whose_only_example_is_held_out_is_a_label(tmp_path: Path) -> None:
+    blocks = ["\n".join(map("\t".join, zip(s.words, s.labels, strict=True))) for s in sentences(40, 1)]
+    rare = [f"anna\tB-kind{i}" for i in range(60)]  # of one word each, so that some are held out
+    for i, row in enumerate(rare):
+        rare[i] = row.replace("anna", f"word{i}")
+    (tmp_path / "train.conll").write_text("\n\n".join(blocks + rare))
+    run = train(recipe(tmp_path, {"dev": []}, steps=2, validate_every=2, class_weights=True), tmp_path / "run")
+    assert len(run.labels) == 1 + 2 * 62
+
+
 def test_windows_cover_all_share_enough_and_go_on() -> None:
     assert windows([1] * 10, 4, 2) == [(0, 4), (2, 6), (4, 8), (6, 10)]
     assert windows([1] * 10, 4, 99) == windows([1] * 10, 4, 2)  # half a window at most

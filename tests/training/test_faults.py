@@ -24,6 +24,7 @@ from torch import Tensor
 from regard import bundle as bundle_module
 from regard.bundle import load_bundle
 from regard.config import TrainConfig, make_recipe
+from regard.data.cache import TokenCache
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoint, Checkpoints
 from regard.training.session import FREE, train
@@ -124,16 +125,16 @@ def test_1_what_was_counted_goes_on(tmp_path: Path, pairs: Pairs, monkeypatch: p
 def test_1_every_step_batch_and_part_has_masks_of_its_own(
     tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.training import fit
+    from regard.training import update
 
     seeds: list[int] = []
-    real = fit.drawing
+    real = update.drawing
 
     def drawing(generator: torch.Generator) -> Any:
         seeds.append(generator.initial_seed())
         return real(generator)
 
-    monkeypatch.setattr(fit, "drawing", drawing)
+    monkeypatch.setattr(update, "drawing", drawing)
     run(pairs, tmp_path, steps=3, accumulate=2, parts=2)
     assert len(seeds) == len(set(seeds)) == 3 * 2 * 2
 
@@ -222,6 +223,15 @@ def test_4_killed_at_any_instant_of_a_save_the_newest_complete_checkpoint_loads(
         run(pairs, out, resume=True)
         assert same(weights(out, 12), weights(tmp_path / "whole", 12))
         assert not list((out / "checkpoints").glob(".part-*"))
+
+
+def test_a_copy_under_a_name_of_its_own_is_no_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    save_small(checkpoints, 3)
+    shutil.copytree(tmp_path / "step-00000003", tmp_path / "step-00000003.bak")
+    save_small(checkpoints, 6)
+    assert checkpoints.steps() == [6]
+    assert (tmp_path / "step-00000003.bak").is_dir()
 
 
 def test_4_killed_while_an_old_checkpoint_is_removed_it_no_longer_counts(tmp_path: Path) -> None:
@@ -410,6 +420,7 @@ def test_going_on_from_a_bundle_survives_a_kill_before_the_first_checkpoint(tmp_
 
 def test_what_an_aborted_start_left_behind_is_not_used(tmp_path: Path, pairs: Pairs) -> None:
     tmp_path.joinpath("run").mkdir()
+    (tmp_path / "run/.lock").touch()
     (tmp_path / "run/tokenizer.json").write_text("half a fi")
     (tmp_path / "run/.part-recipe").write_text("half a re")
     run(pairs, tmp_path / "run")
@@ -580,6 +591,82 @@ def test_9_several_nan_losses_in_a_row_stop_the_run(
         assert all(t.isfinite().all() for t in weights(tmp_path, step).values())
 
 
+def test_the_best_of_an_abandoned_branch_is_not_the_best(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back at step 6, the weights of step 9 are still in the model's folder, and those of step 3 are gone."""
+    options: dict[str, Any] = {"metric": "loss", "validate_every": 3, "keep": 9, "final": "best"}
+    dev_losses(monkeypatch, 5.0, 6.0, 3.0, 4.0)
+    assert run(pairs, tmp_path, **options).training["best_step"] == 9
+    dev_losses(monkeypatch, 7.0, 8.0)
+    told: list[str] = []
+    found = run(
+        pairs, tmp_path, lambda e: told.append(e["text"]) if e["event"] == "warning" else None,
+        resume=True, step=6, force=True, lr=0.001, **options,
+    )  # fmt: skip
+    assert any("the weights of step 3, is so no longer, or gone" in text for text in told)
+    assert found.training["best_step"] == 9
+    final = dict(found.model.named_parameters())
+    assert all(torch.equal(final[name], weight) for name, weight in weights(tmp_path, 9).items())
+
+
+def test_a_best_that_comes_again_is_not_lost(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between a validation and the checkpoint after it: what was found will be found again, and logged alike."""
+    options: dict[str, Any] = {"metric": "loss", "validate_every": 3, "save_every": 6, "keep": 9, "log_every": 1}
+    logs = {}
+    for name in ("whole", "cut"):
+        dev_losses(monkeypatch, 5.0, 6.0, 3.0, 4.0)
+        if name == "cut":
+            with pytest.raises(Cut):
+                run(pairs, tmp_path / name, cut_at(10), **options)
+            dev_losses(monkeypatch, 3.0, 4.0)
+        run(pairs, tmp_path / name, resume=name == "cut", **options)
+        logs[name] = [_timeless(event) for event in _log(tmp_path / name)]
+    assert logs["whole"] == logs["cut"]
+    assert _progress(tmp_path / "whole", 12) == _progress(tmp_path / "cut", 12)
+
+
+def test_what_was_best_on_another_set_or_by_another_score_is_not_the_best(
+    corpus: Path, tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.config import load_recipe
+
+    def go(*changes: str, **how: Any) -> Any:
+        return train(load_recipe(corpus / "small.toml", changes), tmp_path / "run", base=corpus, **how)
+
+    dev_losses(monkeypatch, 1.0, 2.0)
+    go("metric=loss")
+    write_tsv(corpus / "dev.tsv", pairs[210:])
+    dev_losses(monkeypatch, 9.0)
+    assert go("metric=loss", "steps=15", resume=True, force=True).training["best_step"] == 15
+    dev_losses(monkeypatch, 9.5)
+    assert go("metric=chrf", "steps=18", resume=True).training["best_step"] == 18
+
+
+def test_the_best_is_kept_when_a_run_is_made_longer(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"metric": "loss", "validate_every": 3, "keep": 9}
+    dev_losses(monkeypatch, 3.0, 5.0, 6.0, 4.0)
+    run(pairs, tmp_path, **options, final="best")
+    dev_losses(monkeypatch, 7.0)
+    found = run(pairs, tmp_path, resume=True, steps=15, **options, final="best")
+    assert found.training["best_step"] == 3
+    assert all(torch.equal(dict(found.model.named_parameters())[n], w) for n, w in weights(tmp_path, 3).items())
+
+
+def test_the_best_is_sought_anew_where_the_run_ended_with_others(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"metric": "loss", "validate_every": 3, "keep": 9}
+    dev_losses(monkeypatch, 3.0, 5.0, 6.0, 4.0)
+    run(pairs, tmp_path, **options, final="last")
+    dev_losses(monkeypatch, 7.0)
+    found = run(pairs, tmp_path, resume=True, steps=15, **options, final="best")
+    assert found.training["best_step"] == 15
+    assert all(torch.equal(dict(found.model.named_parameters())[n], w) for n, w in weights(tmp_path, 15).items())
+
+
 def test_equal_bleu_is_decided_by_the_loss(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.tasks.task import Evaluation
     from regard.tasks.translation import TranslationTask
@@ -720,6 +807,61 @@ def test_12_changed_data_is_refused_with_the_file_named(corpus: Path, tmp_path: 
         train(longer, tmp_path / "run", base=corpus, resume=True)
     train(longer, tmp_path / "run", base=corpus, resume=True, force=True)
     assert max(_steps(tmp_path / "run")) == 15
+
+
+def test_12_another_dev_set_is_told(corpus: Path, tmp_path: Path, pairs: Pairs) -> None:
+    """It says what is best, and what was best on another set is not."""
+    from regard.config import load_recipe
+
+    train(load_recipe(corpus / "small.toml"), tmp_path / "run", base=corpus)
+    write_tsv(corpus / "dev.tsv", pairs[210:])
+    with pytest.raises(UserError, match=r"the dev set changed.*dev\.tsv"):
+        train(load_recipe(corpus / "small.toml", ["steps=15"]), tmp_path / "run", base=corpus, resume=True)
+
+
+def test_12_the_sides_of_the_data_turned_round_are_other_data(tmp_path: Path, pairs: Pairs) -> None:
+    """The same two files, but what was the source is the target now."""
+    for name, side in (("a", 0), ("b", 1)):
+        (tmp_path / f"train.{name}").write_text("".join(pair[side] + "\n" for pair in pairs[:200]), encoding="utf-8")
+        (tmp_path / f"dev.{name}").write_text("".join(pair[side] + "\n" for pair in pairs[200:]), encoding="utf-8")
+
+    def go(order: str, **options: Any) -> None:
+        tree = small_recipe(steps=options.pop("steps"))
+        tree["data"] |= {name: [str(tmp_path / f"{name}.{side}") for side in order] for name in ("train", "dev")}
+        train(make_recipe(tree), tmp_path / "run", **options)
+
+    go("ab", steps=3)
+    first = TokenCache.open(tmp_path / "run" / "tokens")
+    source = [first.pair(i)[0].tolist() for i in range(3)]
+    go("ba", steps=6, resume=True, force=True)
+    again = TokenCache.open(tmp_path / "run" / "tokens")
+    assert [again.pair(i)[1].tolist() for i in range(3)] == source
+
+
+def test_12_what_does_not_fit_is_told_where_it_is_forced(tmp_path: Path, pairs: Pairs) -> None:
+    """A head of another shape; and parts that are frozen by now need no memory of their optimizer."""
+    rows = "".join(f"{source}\t{len(source) % 2}\n" for source, _ in pairs)
+    (tmp_path / "train.tsv").write_text(rows)
+
+    def go(head: dict[str, Any], **settings: Any) -> None:
+        model = {"name": "bert", "d_model": 16, "d_ff": 32, "heads": 2, "layers": 1}
+        base = small_recipe(**{"optimizer": "adamw", "batch": 16} | settings)
+        data = {name: [str(tmp_path / "train.tsv")] for name in ("train", "dev")}
+        tree = {"task": "classification", "model": model, "head": head, "data": data, "train": base["train"]}
+        tree |= {"tokenizer": base["tokenizer"]}
+        train(make_recipe(tree), tmp_path / "run", resume=True, force=True)
+
+    go({"pooling": "mean"}, steps=3)
+    before = snapshot(tmp_path / "run")
+    with pytest.raises(UserError, match=r"the weights of step 3 are another model's \(pooler"):
+        go({"pooling": "first"}, steps=6)
+    assert snapshot(tmp_path / "run") == before
+    go({"pooling": "mean"}, steps=6, freeze=2)
+    first, then = (weights(tmp_path / "run", step) for step in (3, 6))
+    assert torch.equal(first["body.tokens.weight"], then["body.tokens.weight"])
+    assert not torch.equal(first["out.weight"], then["out.weight"])
+    go({"pooling": "mean"}, steps=9, freeze=2, batch=5)  # other batches: the epoch begins again
+    assert _log(tmp_path / "run")[-1]["step"] == 9
 
 
 # Another value for everything that an update depends on.

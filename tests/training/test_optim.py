@@ -257,6 +257,23 @@ def test_shares_of_the_parameters_move_as_the_whole_and_know_each_others_state(k
     assert_close(weights(other), weights(model))
 
 
+def test_a_share_without_any_gradient_is_no_hindrance() -> None:
+    """A part of a network that a task does not use, as the mix of layers is while ELMo learns to read."""
+    from types import SimpleNamespace
+
+    from regard.training.update import Update
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    part: Any = SimpleNamespace(
+        config=TrainConfig(clip=0.5), optimizer=Optimizer(model, TrainConfig(), 4, 4), workers=SimpleNamespace(map=map)
+    )
+    set_gradients(model[0], 1)
+    norm = Update._clip(part)
+    expected = torch.cat([p.grad.flatten() for p in model[0].parameters()]).norm()  # type: ignore[union-attr]
+    assert norm > 0.5
+    assert float(expected) == pytest.approx(0.5, rel=1e-5)
+
+
 def test_every_weight_is_moved_by_every_optimizer() -> None:
     for kind in ("adam", "adamw", "muon"):
         model = network()

@@ -68,17 +68,31 @@ def root(
 
 def main() -> NoReturn:
     """Runs the command. A user's mistake is one line and exit code 2, never a traceback."""
+    code = 0
     try:
         app()
     except UserError as error:
-        told = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(error))  # it may quote anything
-        print(f"regard: {told}", file=sys.stderr)
-        code = 2
-    except BrokenPipeError:  # the reader went away, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = _told(str(error))
+    except BrokenPipeError:
+        _leave_quietly()
+    except OSError as error:
+        _leave_quietly()  # or what could not be written would be tried again at the end
+        code = _told(": ".join(map(str, filter(None, (error.filename, error.strerror or error)))))
     except KeyboardInterrupt:
         code = 130
-    else:
-        code = 0
+    except SystemExit as leaving:  # which Typer makes of a broken pipe too
+        if not isinstance(leaving.__context__, BrokenPipeError):
+            raise
+        _leave_quietly()
     sys.exit(code)
+
+
+def _told(mistake: str) -> int:
+    """In one line; it may quote anything."""
+    print("regard: " + "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in mistake), file=sys.stderr)
+    return 2
+
+
+def _leave_quietly() -> None:
+    """The reader went away, as `| head` does: what is still to be written goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

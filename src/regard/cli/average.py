@@ -1,11 +1,18 @@
 """`regard average`: the mean of several models' weights as a new model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.bundle import Bundle
+
+
+def _shapes(bundle: "Bundle") -> dict[str, tuple[int, ...]]:
+    return {name: tuple(p.shape) for name, p in bundle.model.named_parameters()}
 
 
 def average(
@@ -15,6 +22,7 @@ def average(
 ) -> None:
     """Average models, or the last checkpoints of a run."""
     from regard.bundle import load_bundle
+    from regard.tasks.answering import THRESHOLD
     from regard.training.checkpoint import Checkpoints
     from regard.training.fit import load_weights
     from regard.training.session import average as mean
@@ -33,12 +41,16 @@ def average(
         bundles = [bundle, *(load_bundle(path) for path in sources[1:])]
         for other in bundles[1:]:
             same = (other.source.checksum, other.target.checksum) == (bundle.source.checksum, bundle.target.checksum)
-            if other.model.config != bundle.model.config or not same or other.labels != bundle.labels:
+            alike = (other.name, other.task, other.labels, _shapes(other)) == (
+                bundle.name, bundle.task, bundle.labels, _shapes(bundle),
+            )  # fmt: skip
+            if other.model.config != bundle.model.config or not same or not alike:
                 raise UserError(f"{other.path} has another shape, tokenizer or labels than {bundle.path}")
         weights = [{n: p.detach() for n, p in b.model.named_parameters()} for b in bundles]
         names = [str(path) for path in sources]
     load_weights(bundle.model, mean(weights))
-    bundle.scores = {}
+    threshold = bundle.scores.get("dev", {}).get(THRESHOLD)
+    bundle.scores = {} if threshold is None else {"dev": {THRESHOLD: threshold}}  # that of the first one
     bundle.training["averaged"] = ", ".join(names)
     bundle.save(out)
     print(f"{out}: the mean of {', '.join(names)}; score it with `regard evaluate {out}`")

@@ -52,13 +52,15 @@ def make(
 ) -> None:
     """Write the embedded English-Spanish corpus: train, dev, test, compositional, longer, pronoun."""
     from regard.data.grammar import SPLITS, generate
+    from regard.files import disk_errors
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is not an empty folder; choose another")
-    folder.mkdir(parents=True, exist_ok=True)
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
-        count = pairs if split == "train" else small
-        with (folder / f"{split}.tsv").open("w", encoding="utf-8", newline="\n") as file:
+        count, path = pairs if split == "train" else small, folder / f"{split}.tsv"
+        with disk_errors(path), path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{s.source}\t{s.target}\n" for s in generate(split, count, seed))
         print(f"{folder / split}.tsv: {count:,} pairs")
 

@@ -33,6 +33,10 @@ def evaluate(
         EngineName, typer.Option(help="What translates: torch, or ctranslate2, which is faster.")
     ] = "torch",
     precision: Annotated[Precision, typer.Option(help="With ctranslate2: int8 is faster and smaller.")] = "float32",
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="Columns with a text, or with the two of a pair, if not training's."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -48,17 +52,32 @@ def evaluate(
     from regard.config import WRITING, make_recipe
     from regard.data.formats import Report
     from regard.files import write_text
-    from regard.tasks.scores import METRICS, compare, score
+    from regard.tasks.scores import METRICS, compare, require, score
     from regard.training.prepare import small_set
 
     task = read_facts(model)["task"]
     if task not in WRITING:
-        for option, given in (("--against", against), ("--output", output), ("--with", ensemble)):
-            if given:
+        others = {
+            "--against": against, "--output": output, "--with": ensemble, "--beam": beam, "--tokenize": tokenize,
+            "--length-penalty": length_penalty, "--lowercase": lowercase, "--engine": engine != "torch",
+            "--precision": precision != "float32",
+        }  # fmt: skip
+        for option, asked in others.items():
+            if asked is not None and asked is not False:
                 raise UserError(f"{option} is for models that translate or summarise; {model} is one for {task}")
-        way = {"language": _evaluate_text, "two-way": _evaluate_two_way}.get(task, _evaluate_reading)
-        way(load(model, device=device), model, [str(f) for f in files or []], as_json)
+        system, given = load(model, device=device), [str(f) for f in files or []]
+        if column and task not in ("classification", "tagging"):
+            raise UserError(f"--text is for tables and columns; a model for {task} reads none")
+        if task not in ("language", "two-way"):
+            _evaluate_reading(system, model, given, column or [], as_json)
+            return
+        way = _evaluate_text if task == "language" else _evaluate_two_way
+        way(system, model, given, as_json)
         return
+    if column:
+        raise UserError(f"--text is for tables and columns; a model for {task} reads none")
+    if output is not None and not output.parent.is_dir():
+        raise UserError(f"cannot write {output}: there is no folder {output.parent}")
     options = decode_options(beam=beam, length_penalty=length_penalty)
     system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
     recipe = make_recipe(system.bundle.training.get("recipe", {}))
@@ -71,6 +90,7 @@ def evaluate(
     config = make_recipe(
         {"score": recipe.score.model_dump() | {k: v for k, v in changes.items() if v is not None}}
     ).score
+    require(config, METRICS[system.bundle.task])
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     outputs = system.translator.translate(sources, system.options(**options))
     if output is not None:
@@ -105,9 +125,9 @@ def evaluate(
             print(f"  {comparison}")
 
 
-def _evaluate_reading(system: "Model", model: Path, files: list[str], as_json: bool) -> None:
+def _evaluate_reading(system: "Model", model: Path, files: list[str], columns: list[str], as_json: bool) -> None:
     chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
-    examples = system.predictor.examples(chosen, lambda text: typer.echo(f"warning: {text}", err=True))
+    examples = system.predictor.examples(chosen, lambda text: typer.echo(f"warning: {text}", err=True), columns)
     _tell(model, name, {"examples": len(examples)}, system.predictor.evaluate(examples), as_json)
 
 

@@ -39,7 +39,7 @@ def explain(
         bool, typer.Option("--allow-remote", help="The endpoint may be another machine's.")
     ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds that an answer may take.", min=0.1)] = 30.0,
-    image: Annotated[Path | None, typer.Option(help="Explain an image: PNG, PPM; others with Pillow.")] = None,
+    image: Annotated[Path | None, typer.Option(help="Explain an image file (needs Pillow).")] = None,
     score: Annotated[
         int | None,
         typer.Option(help="Of an image's scores, which one; default the highest.", min=1, show_default=False),

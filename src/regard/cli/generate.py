@@ -41,7 +41,9 @@ def generate(
     }  # fmt: skip
     prompts = [prompt] if file is None else list(read_lines(file))
     if len(prompts) == n == 1 and not as_json:
-        for piece in chain([prompt], writer.stream_text(prompt, **options)):
+        pieces = writer.stream_text(prompts[0], **options)
+        begun = next(pieces, "")  # what is wrong with a prompt shows before it is written
+        for piece in chain(prompts, [begun], pieces):
             sys.stdout.write(piece)
             sys.stdout.flush()
         print()

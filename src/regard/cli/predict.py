@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -29,10 +30,15 @@ def predict(
     """
     from regard.api import load
     from regard.data.formats import read_lines
+    from regard.decode.translator import WINDOW
 
     predictor = load(model, device=device).predictor
-    given = [each for file in files or [] for each in predictor.read(file, column or ())]
-    if not files:
-        given = predictor.lines(read_lines(sys.stdin.buffer))
-    for found in predictor(given):
-        print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.table(top))
+    read = (each for file in files or [] for each in predictor.read(file, column or ()))
+    rest = read if files else predictor.lines(read_lines(sys.stdin.buffer))
+    most = WINDOW if files or not sys.stdin.isatty() else 1  # a person waits for each line
+    size = min(16, most)  # the first results come soon
+    while some := list(islice(rest, size)):
+        for found in predictor(some):
+            print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.table(top))
+        sys.stdout.flush()
+        size = min(2 * size, most)

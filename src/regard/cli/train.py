@@ -89,7 +89,7 @@ def read_arguments(what: list[str], out: Path | None, resume: bool) -> tuple["Re
     """The recipe, the folder its paths are relative to, and the run's folder."""
     from regard.config import default_recipe, load_recipe
 
-    overrides = [word for word in what if "=" in word and not Path(word).exists()]
+    overrides = [word for word in what if "=" in word and not _is_there(word)]
     paths = [Path(word) for word in what if word not in overrides]
     if not paths:
         raise UserError("give a recipe (.toml), training pairs, or a run's folder; `regard train --help` has examples")
@@ -104,12 +104,19 @@ def read_arguments(what: list[str], out: Path | None, resume: bool) -> tuple["Re
         return load_recipe(paths[0], overrides), paths[0].parent, out or Path("runs") / paths[0].stem
     if resume and len(paths) == 1 and not paths[0].exists():
         raise UserError(f"there is no run at {paths[0]}")
-    if len(paths) > 2:
+    if len(paths) > 2 and not any(word.startswith("task=") for word in overrides):
         raise UserError(
             f"{len(paths)} files were given; training pairs are one .tsv or .jsonl file, or two aligned files"
         )
     recipe = default_recipe([str(p) for p in paths], overrides)
     return recipe, None, out or Path("runs") / paths[0].name.split(".")[0]
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # too long for a name
+        return False
 
 
 def _print_keys() -> None:

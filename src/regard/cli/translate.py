@@ -1,9 +1,10 @@
 """`regard translate`: standard input or files to output, line for line."""
 
 import json
+import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -43,7 +44,7 @@ def translate(
 ) -> None:
     """Translate text, one line at a time in, one line out.
 
-    With --n-best N every line gives N lines: its number, the score and the text, tab-separated.
+    With --n-best N every line gives N lines (an empty one, one): its number, the score and the text, tab-separated.
     """
     from regard.api import load
     from regard.decode.translator import WINDOW
@@ -55,19 +56,24 @@ def translate(
     )  # fmt: skip
     paths = files or []
     for path in paths:
-        if not path.is_file():
+        if not path.exists() or path.is_dir():
             raise UserError(f"there is no file {path}")
-    if output is not None and any(output.resolve() == path.resolve() for path in paths):
+    given: Sequence[Path | TextIO] = paths or [sys.stdin]
+    if output is not None and output.is_file() and any(_same(output, each) for each in given):
         raise UserError(f"{output} is also the input; choose another file to write to")
+    for name, value in (("temperature", temperature), ("top-k", top_k), ("top-p", top_p), ("seed", seed)):
+        if value is not None and not sample:
+            raise UserError(f"--{name} goes with --sample")
     translator = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
     translator.options(**options)  # a wrong option is told before anything is read
+    typed = not paths and sys.stdin.isatty()  # a person waits for each line
+    scored = json_lines or bool(n_best)
+    results = translator.stream(_lines(paths), window=1 if typed else WINDOW, scored=scored, **options)
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.showwarning = _warn
         out = stack.enter_context(_opened(output)) if output else sys.stdout
-        typed = not paths and sys.stdin.isatty()  # a person waits for each line
-        scored = json_lines or bool(n_best)
-        results = translator.stream(_lines(paths), window=1 if typed else WINDOW, scored=scored, **options)
-        shown = stack.enter_context(_progress(paths)) if paths and _screen_is_free(output) else None
+        known = paths and all(path.is_file() for path in paths)  # what else there is can be read once
+        shown = stack.enter_context(_progress(paths)) if known and _screen_is_free(output) else None
         for number, found in enumerate(results, start=1):
             if json_lines:
                 alternatives = [{"text": t.text, "score": t.score, "confidence": t.confidence} for t in found]
@@ -82,6 +88,14 @@ def translate(
             if shown is not None:
                 shown()
         out.flush()
+
+
+def _same(output: Path, given: Path | TextIO) -> bool:
+    try:
+        other = given.stat() if isinstance(given, Path) else os.fstat(given.fileno())
+    except (OSError, ValueError):  # standard input is closed, or no file
+        return False
+    return os.path.samestat(output.stat(), other)
 
 
 def _screen_is_free(output: Path | None) -> bool:

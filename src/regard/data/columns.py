@@ -1,13 +1,12 @@
 """Sentences with a label for each word: CoNLL columns or JSON lines, whose spans are always told as BIO."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats import read_lines
+from regard.data.formats import read_lines, read_objects
 from regard.errors import UserError
 
 DOCUMENT = "-DOCSTART-"
@@ -108,7 +107,7 @@ def _columns(path: Path, word: str, label: str, labelled: bool) -> Iterator[Sent
             raise UserError(f"{where}: {len(cells)} columns, where the lines before have {columns}")
         if not words:
             begin = number
-        words.append(_cell(cells, word, 0, where))
+        words.append(_cell(cells, word if labelled or columns > 1 else "", 0, where))  # words alone have one column
         if labelled:
             if columns < 2:
                 raise UserError(f"{where}: one column, where a word and its label are needed")
@@ -127,22 +126,15 @@ def _cell(cells: list[str], column: str, default: int, where: str) -> str:
 
 
 def _objects(path: Path, labelled: bool) -> Iterator[Sentence]:
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise UserError(f"{where}: not JSON: {error}") from None
+    for where, value in read_objects(path):
         words, labels = _texts(value, "words", where), _texts(value, "labels", where) if labelled else []
         if labelled and len(words) != len(labels):
             raise UserError(f"{where}: {len(words)} words, but {len(labels)} labels")
         yield Sentence(tuple(words), tuple(labels), where)
 
 
-def _texts(value: Any, key: str, where: str) -> list[str]:
-    found = value.get(key) if isinstance(value, dict) else None
+def _texts(value: dict[str, Any], key: str, where: str) -> list[str]:
+    found = value.get(key)
     if not isinstance(found, list) or not all(isinstance(text, str) and text.strip() for text in found):
         raise UserError(f'{where}: not an object such as {{"words": ["Paris"], "labels": ["B-place"]}}')
     return found

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.formats import read_lines
+from regard.data.formats import read_lines, read_objects
 from regard.errors import UserError
 from regard.files import checksum, whole_folder
 from regard.text import Tokenizer
@@ -46,17 +46,10 @@ def documents(paths: Sequence[str | Path], unit: Unit, key: str = "text") -> Ite
 
 
 def _objects(path: str | Path, key: str) -> Iterator[str]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)[key]
-        except (ValueError, RecursionError, KeyError, TypeError, IndexError):
-            found = None
+    for where, value in read_objects(path):
+        found = value.get(key)
         if not isinstance(found, str):
-            raise UserError(
-                f"{path}, line {number}: no JSON object with a text under {key!r}; set data.text to the key"
-            )
+            raise UserError(f"{where}: no text under {key!r}; set data.text to the key")
         yield found
 
 

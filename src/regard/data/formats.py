@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from regard.errors import UserError
 
@@ -120,6 +120,29 @@ def read_lines(source: str | Path | BinaryIO, name: str = "standard input") -> I
                 yield _decoded(line, name)
             except _BadLineError as bad:
                 raise UserError(f"{bad}; mend the line") from None
+
+
+def read_objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each object of a file of JSON lines stands, and the object; empty lines are passed over."""
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, parse_object(line, where)
+
+
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """A JSON object whose texts are texts: half of a surrogate pair is none."""
+    try:
+        found = json.loads(text)
+        if "\\u" in text:
+            json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{where}: half of a surrogate pair stands there, which is no character") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{where}: not a JSON object")
+    return found
 
 
 def _parser(files: Sequence[Path], keys: tuple[str, str]) -> Parse:

@@ -1,12 +1,11 @@
 """Questions about texts whose answers stand in the text: SQuAD's JSON (1.1 and 2.0) or JSON lines."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats import read_lines
+from regard.data.formats import parse_object, read_lines, read_objects
 from regard.errors import UserError
 
 
@@ -27,11 +26,16 @@ class Question:
 
 
 def read_questions(
-    paths: Sequence[str | Path], *, labelled: bool = True, warn: Callable[[str], None] = lambda text: None
+    paths: Sequence[str | Path],
+    *,
+    labelled: bool = True,
+    placed: bool = True,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> list[Question]:
     """All questions of .json files as SQuAD has them, or of .jsonl with one question a line.
 
     An answer that does not stand at its answer_start is left out with a warning, and a question that has no other too.
+    placed=False: where an answer stands is not asked (and told as 0), as SQuAD's scorer does not ask.
     """
     found: list[Question] = []
     wrong: list[str] = []
@@ -47,8 +51,8 @@ def read_questions(
             if not labelled:
                 found.append(question)
                 continue
-            answers = () if given.get("is_impossible") else _answers(given, where)
-            right = tuple((text, start) for text, start in answers if text and context.startswith(text, start))
+            answers = () if given.get("is_impossible") else _answers(given, where, placed)
+            right = tuple(a for a in answers if not placed or (a[0] and context.startswith(*a)))
             wrong += [where] * (len(answers) - len(right))
             if answers and not right:
                 lost += 1
@@ -66,10 +70,7 @@ def read_questions(
 
 def _articles(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Place, context and entry of each question of a SQuAD file."""
-    try:
-        content = json.loads("\n".join(read_lines(path)))
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON: {error}") from None
+    content = parse_object("\n".join(read_lines(path)), str(path))
     for i, article in enumerate(_list(content, "data", str(path)), 1):
         for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, article {i}"), 1):
             where = f"{path}, article {i}, paragraph {j}"
@@ -79,28 +80,24 @@ def _articles(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for number, line in enumerate(read_lines(path), 1):
-        if line.strip():
-            given = parse_question(line, f"{path}, line {number}")
-            yield f"{path}, line {number}", given["context"], given
+    return ((where, _text(given, "context", where), given) for where, given in read_objects(path))
 
 
 def parse_question(line: str, where: str) -> dict[str, Any]:
     """One line of JSON lines, with its context and question."""
-    try:
-        given = _object(json.loads(line), where)
-    except ValueError as error:
-        raise UserError(f"{where}: not JSON: {error}") from None
+    given = parse_object(line, where)
     for key in ("context", "question"):
         _text(given, key, where)
     return given
 
 
-def _answers(given: dict[str, Any], where: str) -> tuple[tuple[str, int], ...]:
+def _answers(given: dict[str, Any], where: str, placed: bool) -> tuple[tuple[str, int], ...]:
     answers = []
     for answer in _list(given, "answers", where):
         text, start = _text(answer, "text", where), answer.get("answer_start")
-        if not isinstance(start, int) or start < 0:
+        if not placed:
+            start = 0
+        elif not isinstance(start, int) or start < 0:
             raise UserError(f"{where}: answer_start is {start!r}, where a number of characters from 0 should be")
         answers.append((text, start))
     if not answers:

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.formats import read_lines
+from regard.data.formats import read_lines, read_objects
 from regard.errors import UserError
 
 KINDS = (".tsv", ".csv", ".jsonl")
 TEXTS, LABELS = ("text", "sentence", "sentence1", "document"), ("label", "labels", "class", "score")
+PAIRS = {"sentence1": "sentence2", "sentence": "question"}  # columns that hardly stand alone
+ABSENT = object()  # what a JSON object has not
+Row = tuple[str, Sequence[object]]  # file and line, and its cells: texts, or whatever a JSON object holds
 
 
 @dataclass(frozen=True)
@@ -35,77 +38,75 @@ def read_examples(
         head = next(rows, None)
         if head is None:
             raise UserError(f"{path} is empty")
-        names, first = _names(path, head[1], [*texts, label], labelled)
+        shown = list(map(str, head[1]))
+        names, first = _names(path, shown, [*texts, label], labelled)
         bare = not labelled and len(names) == max(1, len(texts))
-        columns = list(range(len(names))) if bare else _columns(path, names, texts, label, labelled, head[1])
+        columns = list(range(len(names))) if bare else _columns(path, names, texts, label, labelled, shown)
         rows = rows if first else _some(rows, path)
-        for line, cells in [*([head] if first else []), *rows]:
+        for where, cells in [*([head] if first else []), *rows]:
             if len(cells) <= max(columns):
-                raise UserError(f"{path}, line {line}: {len(cells)} columns, where {max(columns) + 1} are needed")
-            *values, last = (cells[i] for i in columns) if labelled else (*(cells[i] for i in columns), "")
-            found.append(Example(tuple(values), last.strip(), f"{path}, line {line}"))
+                raise UserError(f"{where}: {len(cells)} columns, where {max(columns) + 1} are needed")
+            if len(cells) > len(names):
+                raise UserError(
+                    f"{where}: {len(cells)} columns, where the first line has {len(names)}; "
+                    "in a .csv file a text that has a comma in it stands in quotation marks"
+                )
+            taken = [_cell(cells[i], names[i], where) for i in columns]
+            *values, last = taken if labelled else (*taken, "")
+            found.append(Example(tuple(values), last.strip(), where))
     return found
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path) -> Iterator[Row]:
     kind = Path(path.name.removesuffix(".gz")).suffix
     if kind not in KINDS:
         raise UserError(f"{path}: examples are read from {', '.join(KINDS)} files (or .gz of these)")
-    lines = read_lines(path)
     if kind == ".tsv":
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(read_lines(path), 1):
             if line.strip():
-                yield number, line.split("\t")
+                yield f"{path}, line {number}", line.split("\t")
     elif kind == ".csv":
-        yield from _cells(path, lines)
+        yield from _cells(path)
     else:
-        yield from _objects(path, lines)
+        yield from _objects(path)
 
 
-def _cells(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path) -> Iterator[Row]:
     """Rows of commas and quotation marks; one that is never closed would swallow the rest of the file."""
     last: list[str] = []  # the lines of the row that is being read
 
     def kept() -> Iterator[str]:
-        for line in lines:
+        for line in read_lines(path):
             last.append(line)
             yield f"{line}\n"
 
+    csv.field_size_limit(2**31 - 1)  # a cell is as long as it is
     reader, first = csv.reader(kept()), 1
     try:
         for cells in reader:
             if sum(line.count('"') for line in last) % 2:
                 list(csv.reader(last, strict=True))
             if cells:
-                yield reader.line_num, [cell.removesuffix("\n") for cell in cells]
+                yield f"{path}, line {reader.line_num}", [cell.removesuffix("\n") for cell in cells]
             last.clear()
             first = reader.line_num + 1
     except csv.Error as error:
         raise UserError(f"{path}, line {first}: is a quotation mark opened there and not closed? ({error})") from None
 
 
-def _objects(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+def _objects(path: Path) -> Iterator[Row]:
     """JSON lines as rows under the first one's keys, which come as a row of their own."""
     names: list[str] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise UserError(f"{path}, line {number}: not JSON: {error}") from None
-        if not isinstance(value, dict):
-            raise UserError(f"{path}, line {number}: not a JSON object")
+    for where, value in read_objects(path):
         if not names:
-            names = [str(key) for key in value]
-            yield 0, names
-        missing = [name for name in names if name not in value]
-        if missing:
-            raise UserError(f"{path}, line {number}: no key {missing[0]!r}, which the first line has")
-        yield number, [_cell(value[name], f"{path}, line {number}") for name in names]
+            names = list(value)
+            yield where, names
+        yield where, [value.get(name, ABSENT) for name in names]
 
 
-def _cell(value: object, where: str) -> str:
+def _cell(value: object, name: str, where: str) -> str:
+    if value is ABSENT:
+        raise UserError(f"{where}: no key {name!r}, which the first line has")
     if value is None:
         return ""
     if isinstance(value, list):
@@ -128,7 +129,7 @@ def _names(path: Path, head: list[str], asked: Sequence[str], labelled: bool) ->
     return [str(i + 1) for i in range(len(head))], True
 
 
-def _some(rows: Iterator[tuple[int, list[str]]], path: Path) -> Iterator[tuple[int, list[str]]]:
+def _some(rows: Iterator[Row], path: Path) -> Iterator[Row]:
     """The rows after the columns' names: there must be any."""
     first = next(rows, None)
     if first is None:
@@ -151,7 +152,12 @@ def _columns(
             return int(name) - 1
         raise UserError(f"{path} has no column {name!r}; its first line is: {shown}. A number from 1 will do too")
 
-    chosen = [find(name) for name in texts] or [next((lower.index(n) for n in TEXTS if n in lower), 0)]
+    known = next((name for name in TEXTS if name in lower), "")
+    if not texts and PAIRS.get(known) in lower:
+        raise UserError(
+            f"{path} has {known!r} and {PAIRS[known]!r}; say with data.text (or --text) which are read, one or both"
+        )
+    chosen = [find(name) for name in texts] or [lower.index(known) if known else 0]
     if not labelled:
         return chosen
     if label:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.options import DecodeOptions
-from regard.decode.protocol import Decodable, Hypothesis, Model
+from regard.decode.protocol import Decodable, Hypothesis, Model, averaged
 from regard.text import Specials
 
 COLDEST = 1e-6  # what is less is nothing in float32
@@ -79,19 +79,23 @@ class Sampler:
     @torch.inference_mode()
     def step(self) -> list[int | None]:
         """One token more. What each row has written now; None where it is given or the row had ended before."""
-        log_probs = self.model.step(self.tokens[:, -1:] if self.begun else self.tokens)
+        penalty = self.options.repetition_penalty
+        log_probs = self.model.step(self.tokens[:, -1:] if self.begun else self.tokens, scored=penalty == 1)
         if not self.begun:
             self.begun = True
             if self.options.n_best > 1:
                 self.model.reorder(self.every)
                 log_probs, self.tokens = log_probs[self.every], self.tokens[self.every]
                 self.given, self.starts = self.given[self.every], self.starts[self.every]
+        likely = log_probs  # what is drawn from, before any rule; of one model with a penalty its logits
+        if penalty != 1:
+            likely, log_probs = self._penalised(log_probs, penalty), averaged([log_probs.log_softmax(-1)])
         if self.watch is not None:
             self.watch(log_probs)
         place = self.tokens.size(1) - self.given  # R; below 0 in the start
         self.options.forbid(log_probs, self.tokens, self.longest, self.given, self.specials)
         draw = self.draws.gather(1, place.clamp(0, self.draws.size(1) - 1)[:, None]).squeeze(1)
-        next_ = pick(self._penalised(log_probs), draw, self.options)
+        next_ = pick(likely.where(log_probs > -torch.inf, log_probs), draw, self.options)
         reading = place < 0
         if bool(reading.any()):
             next_ = torch.where(reading, self.starts[:, min(self.tokens.size(1), self.starts.size(1) - 1)], next_)
@@ -117,14 +121,14 @@ class Sampler:
         total = float(self.log_prob[row])
         return Hypothesis(tuple(ids), total, self.options.normalise(total, len(ids) + 1))
 
-    def _penalised(self, log_probs: Tensor) -> Tensor:
-        """The log-probability of what a row holds already, times the penalty (Keskar 2019; there it is the logit)."""
-        penalty = self.options.repetition_penalty
-        if penalty == 1:
-            return log_probs
-        seen = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(1, self.tokens, True)
+    def _penalised(self, logits: Tensor, penalty: float) -> Tensor:
+        """The logit of what a row holds already, divided by the penalty, or times it below 0 (Keskar 2019).
+
+        An ensemble has no logits; its log-probabilities stand for them.
+        """
+        seen = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, self.tokens, True)
         seen[:, [self.specials.begin, self.specials.end]] = False
-        return torch.where(seen, log_probs * penalty, log_probs)
+        return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
 def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:

@@ -3,7 +3,7 @@
 import codecs
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from regard.decode.sample import Sampler
 from regard.errors import UserError
 from regard.text import Tokenizer
 
+Result = TypeVar("Result")
 ROWS = 64  # written side by side
 BLOCK = 512  # places whose logits are made together
 
@@ -82,7 +83,8 @@ class Spelling:
     def _held(self) -> int:
         """The most characters at the end with which a stop text begins."""
         waiting = self.text[self.shown :]
-        sizes = (size for s in self.stop for size in range(1, len(s)) if waiting.endswith(s[:size]))
+        most = len(waiting) + 1
+        sizes = (size for s in self.stop for size in range(1, min(len(s), most)) if waiting.endswith(s[:size]))
         return max(sizes, default=0)
 
 
@@ -108,13 +110,23 @@ class Writer:
 
         top: what was drawn comes with a guess for each token, which tells so many of the likeliest ones.
         """
+        return ended(self.writing(prompts, options, first, top))
+
+    def writing(
+        self,
+        prompts: Sequence[str],
+        options: DecodeOptions | None = None,
+        first: int = 0,
+        top: int | None = None,
+    ) -> Generator[None, None, list[list[Generation]]]:
+        """As `write`, a step at a time: between two of them others can have a turn, and it can be left."""
         options = options or self.options
         size = max(1, ROWS // options.n_best)
         found: list[list[Generation]] = []
         for start in range(0, len(prompts), size):
             some = prompts[start : start + size]
             if options.sample:
-                found += self._sampled(some, options, first + start, top)
+                found += yield from self._sampled(some, options, first + start, top)
             elif top is None:
                 found += self._searched(some, options)
             else:
@@ -215,10 +227,11 @@ class Writer:
 
     def _sampled(
         self, prompts: Sequence[str], options: DecodeOptions, first: int, top: int | None
-    ) -> list[list[Generation]]:
+    ) -> Generator[None, None, list[list[Generation]]]:
         draft = _Draft(self, prompts, options, range(first, first + len(prompts)), top)
         while not draft.sampler.done:
             draft.advance()
+            yield
         rows = [(draft.sampler.written(row).score, draft.finished(row)[1]) for row in range(len(draft.spellings))]
         copies = options.n_best
         groups = [rows[i : i + copies] for i in range(0, len(rows), copies)]
@@ -296,6 +309,16 @@ class _Draft:
         kept = tuple(guess for guess in self.guesses[row] if guess.start < len(spelling.text))
         reason = _reason(spelling, self.sampler.full(row))
         return rest, Generation(spelling.text, written.log_prob, len(written.tokens), reason, kept)
+
+
+def ended(steps: Generator[Any, None, Result]) -> Result:
+    """What a generator gives back at its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
 
 
 def _reason(spelling: Spelling, full: bool) -> str:

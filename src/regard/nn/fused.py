@@ -17,7 +17,7 @@ from regard.nn import native
 
 def fuses(x: Tensor, *layers: nn.Module) -> bool:
     """Where the fused steps are worth it, training on a CPU in one precision; and stand for plain layers alone."""
-    plain = all(type(layer) is nn.Linear and not layer._forward_hooks for layer in layers)
+    plain = all(type(layer) is nn.Linear and not native.heard(layer) for layer in layers)
     return plain and torch.is_grad_enabled() and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 

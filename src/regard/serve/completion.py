@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 from regard.decode.writer import Generation, Guess, Piece
+from regard.serve.events import failed
 from regard.serve.refusal import Refusal, checked
 from regard.serve.service import Service
 from regard.text import Tokenizer
@@ -68,6 +69,8 @@ class Answer:
             yield "data: [DONE]\n\n"
         except Refusal as refusal:
             yield _line({"error": refusal.as_openai()})
+        except Exception as error:
+            yield _line({"error": Refusal(500, failed("/v1", error)).as_openai()})
 
     def _logprobs(self, before: Sequence[Guess], after: Sequence[Guess], begin: int) -> dict[str, Any] | None:
         if self.logprobs is None:

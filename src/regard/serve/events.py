@@ -55,9 +55,14 @@ async def _told(route: str, first: Event, rest: AsyncIterator[Event]) -> AsyncIt
     except (Refusal, UserError) as problem:
         yield _line("error", {"error": str(problem)})
     except Exception as error:
-        number = secrets.token_hex(4)
-        logs.event("failed", logging.ERROR, reference=number, route=route, **logs.describe(error))
-        yield _line("error", {"error": f"Something went wrong here; the log has it under {number}"})
+        yield _line("error", {"error": failed(route, error)})
+
+
+def failed(route: str, error: Exception) -> str:
+    """Writes into the log what went wrong half-way, and tells where it stands there."""
+    number = secrets.token_hex(4)
+    logs.event("failed", logging.ERROR, reference=number, route=route, **logs.describe(error))
+    return f"Something went wrong here; the log has it under {number}"
 
 
 def _line(name: str, data: dict[str, Any]) -> str:

@@ -96,9 +96,11 @@ class Models:
         return [code for code in self.languages if code != source and self.way(source, code)]
 
     def way(self, source: str, target: str) -> list[Served]:
-        """One model, or two through a third language; empty when there is no way."""
+        """One model, or two through a third language; empty when there is no way, or none is needed."""
         if direct := self.by_direction.get((source, target)):
             return [direct]
+        if source == target:
+            return []
         for (start, middle), first in self.by_direction.items():
             if start == source and (second := self.by_direction.get((middle, target))):
                 return [first, second]
@@ -120,7 +122,12 @@ def load_models(
     with ThreadPoolExecutor(1, initializer=stand_back) as loading:  # an engine's threads inherit the one they start in
         loaded = list(loading.map(lambda group: _loaded(group, engine, precision), groups))
     served = [Served(model, _name(group), beam) for model, group in zip(loaded, groups, strict=True)]
-    return Models(served, {_name([path]): load(path) for path in writing})
+    writers: dict[str, Model] = {}
+    for path in writing:
+        if (name := _name([path])) in writers:
+            raise UserError(f"two language models are called {name}, after their folders; rename one of these")
+        writers[name] = load(path)
+    return Models(served, writers)
 
 
 def _by_direction(paths: Sequence[PathLike]) -> list[list[PathLike]]:

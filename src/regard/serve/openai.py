@@ -17,7 +17,9 @@ from regard.serve.parameters import read
 from regard.serve.refusal import Refusal, checked, shown
 from regard.serve.service import Service
 
-MOST = 16  # texts of one request
+MOST = 16  # prompts of one request, and texts of one prompt
+MOST_TEXTS = 64  # of one request, those that best_of leaves out too
+MOST_STOP = 200  # characters of a stop text
 MOST_TOP = 20  # likeliest tokens that are told of each
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -27,6 +29,7 @@ def _listed(value: Any) -> Any:
 
 
 Texts = Annotated[list[str], BeforeValidator(_listed)]
+Stops = Annotated[list[Annotated[str, Field(max_length=MOST_STOP)]], BeforeValidator(_listed)]
 
 
 class StreamOptions(BaseModel):
@@ -39,18 +42,20 @@ class Asked(BaseModel):
     model: str = Field(description="A model's id, as /v1/models lists them.", examples=["shakespeare"])
     max_tokens: int | None = Field(None, ge=1, description="Most tokens to write.")
     temperature: float | None = Field(None, ge=0, le=10, description="0 takes the likeliest token every time.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Only the likeliest tokens with so much mass.")
+    top_p: float | None = Field(None, ge=0, le=1, description="Only the likeliest tokens with so much mass.")
     top_k: int | None = Field(None, ge=0, description="Only so many of the likeliest tokens.")
     repetition_penalty: float | None = Field(None, gt=0, le=100, description="Above 1: fewer repetitions.")
     n: int | None = Field(None, ge=1, le=MOST, description="How many texts.")
-    stop: Texts = Field(default_factory=list, max_length=4, description="Texts that end what is written.")
-    seed: int | None = Field(None, ge=0, lt=2**63, description="The same seed gives the same text.")
+    stop: Stops = Field(default_factory=list, max_length=4, description="Texts that end what is written.")
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63, description="The same seed gives the same text.")
     stream: bool | None = Field(None, description="As events, while it is written.")
     stream_options: StreamOptions | None = Field(None, description="Of a stream.")
 
     def options(self, limit: int) -> dict[str, Any]:
         chosen = self.model_dump(include={"temperature", "top_p", "top_k", "repetition_penalty", "stop"})
-        seed = self.seed if self.seed is not None else secrets.randbelow(2**31)
+        seed = self.seed % 2**63 if self.seed is not None else secrets.randbelow(2**31)
+        if self.top_p == 0:
+            chosen |= {"top_p": None, "top_k": 1}
         most = limit if self.max_tokens is None else min(self.max_tokens, limit)
         return chosen | {"n": self.n or 1, "seed": seed, "max_tokens": most}
 
@@ -142,11 +147,14 @@ def routes(service: Service) -> APIRouter:
         return await written(writer, asked, [prompt], asked.n or 1, top, chat=True)
 
     def admitted(request: Request, asked: Asked, prompts: list[str]) -> Model:
-        bearer = request.headers.get("authorization", "")
-        facts = admit(service, request, bearer.removeprefix("Bearer ").strip() or None)
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        facts = admit(service, request, (key.strip() or None) if scheme.lower() == "bearer" else None)
         service.count(facts, prompts)
         writer = found(asked.model)
-        if asked.stream and (asked.n or 1) * len(prompts) > 1:
+        texts = (asked.n or 1) * len(prompts)
+        if texts > MOST_TEXTS:
+            raise Refusal(400, f"Invalid request: {texts} texts; no more than {MOST_TEXTS} are written for one request")
+        if asked.stream and texts > 1:
             raise Refusal(400, "Invalid request: one text at a time can be streamed")
         if asked.stream_options is not None and not asked.stream:
             raise Refusal(400, "Invalid request: stream_options are for a stream")
@@ -189,11 +197,13 @@ def routes(service: Service) -> APIRouter:
                 headers={"Cache-Control": "no-store"},
             )
 
-        def work() -> dict[str, Any]:
-            texts = writer.generations(prompts, top=top, **options) if most else [[NOTHING] * wanted] * len(prompts)
-            return answer.whole(texts, wanted, before(), cost)
-
-        return JSONResponse(await service.writing.run(lambda: checked(work)))
+        openings = await service.writing.run(lambda: checked(before))
+        if most:
+            steps = checked(lambda: writer.generating(prompts, top=top, **options))
+            texts = await service.writing.through(steps)
+        else:
+            texts = [[NOTHING] * wanted] * len(prompts)
+        return JSONResponse(answer.whole(texts, wanted, openings, cost))
 
     return router
 

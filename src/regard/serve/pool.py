@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -10,9 +11,21 @@ from typing import Any, TypeVar
 import torch
 
 from regard.serve.priority import stand_back
-from regard.serve.refusal import STOPPING, busy
+from regard.serve.refusal import STOPPING, busy, checked
 
 Result = TypeVar("Result")
+TURN = 0.1  # seconds of work in many steps, before others have their turn
+
+
+def _some(steps: Generator[Any, None, Result]) -> list[Result]:
+    """Steps for a while; the result, once there is one."""
+    until = time.monotonic() + TURN
+    try:
+        while time.monotonic() < until:
+            checked(lambda: next(steps))
+    except StopIteration as stop:
+        return [stop.value]
+    return []
 
 
 class Pool:
@@ -48,6 +61,13 @@ class Pool:
         finally:
             begun.cancel()
             self._waiting.discard(waiting)
+
+    async def through(self, steps: Generator[Any, None, Result]) -> Result:
+        """What comes of work in many steps. Others have their turns in between; if nobody waits, no more is done."""
+        result: list[Result] = []
+        while not result:
+            result = await self.run(lambda: _some(steps))
+        return result[0]
 
     def close(self) -> None:
         """Whoever still waits is told so; in the event loop's own thread."""

@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+LONGEST = 1000  # characters of a sentence
 _LINE = re.compile(r"[^\r\n]+")
 # It begins at the first of a row of points alone, and gives nothing back: linear in the text, whatever the text.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'»”’)\]]*+(?=\s)|[。！？]++[」』”’）]*+")
@@ -43,14 +44,26 @@ def cut(text: str) -> Cut:
 def _spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Where the sentences of a line stand, without the white space around them."""
     ends = [m.end() for m in _END.finditer(text, start, end) if _closes(text, start, m)]
-    found = []
+    found: list[tuple[int, int]] = []
     for stop in (*ends, end):
         sentence = text[start:stop]
         first = start + len(sentence) - len(sentence.lstrip())
         if sentence.strip():
-            found.append((first, first + len(sentence.strip())))
+            found += _parts(text, first, first + len(sentence.strip()))
         start = stop
     return found
+
+
+def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence, or what is too long to be one in several parts, which end at a space if there is any."""
+    while end - start > LONGEST:
+        space = text.rfind(" ", start, start + LONGEST + 1)
+        stop = space if space > start else start + LONGEST
+        yield start, start + len(text[start:stop].rstrip())
+        start = stop
+        while text[start].isspace():  # the last character is none
+            start += 1
+    yield start, end
 
 
 def _closes(text: str, start: int, match: re.Match[str]) -> bool:

@@ -22,6 +22,7 @@ from regard.serve.settings import Settings
 from regard.serve.told import ranked
 
 CHUNK = 128  # sentences of one request that wait in a queue at a time
+ALIGNED = 32  # sentences of a page that are aligned while nobody else can use the network
 
 
 class Service:
@@ -97,11 +98,17 @@ class Service:
 
     async def detect(self, texts: Sequence[str]) -> list[Detected]:
         """The language of each text."""
+        self._translates()
         return await asyncio.to_thread(self.detector.detect_each, texts)
 
     async def candidates(self, text: str) -> list[Detected]:
         """The languages that a text may be in."""
+        self._translates()
         return await asyncio.to_thread(self.detector.detect, text)
+
+    def _translates(self) -> None:
+        if not self.models.languages:
+            raise Refusal(400, "No translator is served here")
 
     def way(self, source: str, target: str) -> list[Served]:
         """The models from one language to another; none where they are the same."""
@@ -188,6 +195,10 @@ def _ranks(sentences: Sequence[Sequence[Translation]], alternatives: int) -> lis
 
 def _filled(served: Served, page: Page, ranks: Sequence[Sequence[str]]) -> list[str]:
     def aligned(pairs: list[tuple[str, str]]) -> list[Alignment]:
+        parts = (pairs[start : start + ALIGNED] for start in range(0, len(pairs), ALIGNED))
+        return [found for some in parts for found in aligned_together(some)]
+
+    def aligned_together(pairs: list[tuple[str, str]]) -> list[Alignment]:
         return served.look(lambda model: align(model.bundle, pairs, model.translator.max_source))
 
     return list(dict.fromkeys(page.filled(texts, aligned) for texts in ranks))

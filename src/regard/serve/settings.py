@@ -10,8 +10,8 @@ from typing import Any
 from regard.errors import UserError
 
 
-def _said(help: str, least: float | None = None) -> dict[str, Any]:
-    return {"help": help, "least": least}
+def _said(help: str, least: float | None = None, most: float | None = None) -> dict[str, Any]:
+    return {"help": help, "least": least, "most": most}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Settings:
         default=5000, metadata=_said("Most characters of a request, all its texts together.", least=1)
     )
     batch_limit: int = field(default=100, metadata=_said("Most texts of a request.", least=1))
-    alternatives_limit: int = field(default=5, metadata=_said("Most alternatives of a translation.", least=0))
+    alternatives_limit: int = field(default=5, metadata=_said("Most alternatives of a translation.", least=0, most=255))
     token_limit: int = field(default=1000, metadata=_said("Most tokens that a language model writes at once.", least=1))
     body_limit: int = field(default=1_000_000, metadata=_said("Most bytes of a request's body; files too.", least=1000))
     req_limit: int = field(
@@ -60,6 +60,9 @@ class Settings:
             least, value = one.metadata["least"], getattr(self, one.name)
             if least is not None and value < least:
                 raise UserError(f"{option(one.name)} {value} is too small; the least is {least}")
+            most = one.metadata["most"]
+            if most is not None and value > most:
+                raise UserError(f"{option(one.name)} {value} is too large; the most is {most}")
 
 
 def option(name: str) -> str:

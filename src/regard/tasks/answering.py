@@ -19,7 +19,7 @@ from regard.models import HEADS, MODELS
 from regard.models.heads import Answerer
 from regard.tasks.reading import Batch, Row, RowBatches, outputs, windows
 from regard.tasks.spans import best_threshold, of_answer
-from regard.tasks.task import Asked, Evaluation, Loss
+from regard.tasks.task import Asked, Evaluation, Loss, kept
 from regard.tasks.vocabulary import set_apart, tokenizer_for
 from regard.text import Tokenizer
 
@@ -193,7 +193,8 @@ class AnsweringTask:
             }
             for q, a in zip(self.dev[: self.recipe.train.samples], answers, strict=False)
         ]
-        return Evaluation({"loss": sum(losses) / len(losses), **scores}, samples)
+        chosen = {} if threshold is None else {THRESHOLD: threshold}
+        return Evaluation({"loss": sum(losses) / len(losses), **scores}, samples, chosen)
 
     def _threshold(self, answers: Sequence[Answer]) -> float | None:
         """Chosen on dev, when questions without an answer are learned."""
@@ -207,10 +208,7 @@ class AnsweringTask:
             found["test"] = self.reader.scores(self.test, self.reader.answers(model, self.test), threshold)
         if threshold is not None:
             found["dev"][THRESHOLD] = threshold
-        return {
-            name: {metric: {"value": round(value, 4)} for metric, value in scores.items()}
-            for name, scores in found.items()
-        }
+        return {name: kept(scores) for name, scores in found.items()}
 
 
 def prepare(asked: Asked) -> tuple[AnsweringTask, dict[str, Any]]:
@@ -224,6 +222,9 @@ def prepare(asked: Asked) -> tuple[AnsweringTask, dict[str, Any]]:
     )
     if not any(question.answers for question in train):
         raise UserError("no question of the training data has an answer; there is nothing to learn")
+    for name, left, given in (("dev", dev, data.dev), ("test", test, data.test)):
+        if given and not left:
+            raise UserError(f"no question of data.{name} is left: none of its answers stands at its answer_start")
     if not dev:
         train, dev = set_apart(train, asked, lambda question: question.context, Question.to_dict)
     tokenizer = tokenizer_for(asked, (text for question in train for text in (question.question, question.context)))

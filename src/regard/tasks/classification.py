@@ -22,7 +22,7 @@ from regard.models import HEADS, MODELS
 from regard.models.heads import Classifier
 from regard.tasks import labels as scoring
 from regard.tasks.reading import Batch, Row, RowBatches, framed, outputs
-from regard.tasks.task import Asked, Evaluation, Loss
+from regard.tasks.task import Asked, Evaluation, Loss, kept
 from regard.tasks.vocabulary import hold_out, tokenizer_for
 from regard.text import Tokenizer
 from regard.text.sampling import Splitter
@@ -153,8 +153,7 @@ class ClassificationTask:
         found: dict[str, dict[str, Any]] = {}
         for name, rows in (("dev", self.dev), ("test", self.test)):
             if rows:
-                scores = self.reader.scores(rows, self.reader.outputs(model, rows))
-                found[name] = {metric: {"value": round(value, 4)} for metric, value in scores.items()}
+                found[name] = kept(self.reader.scores(rows, self.reader.outputs(model, rows)))
         return found
 
 
@@ -166,14 +165,14 @@ def prepare(asked: Asked) -> tuple[ClassificationTask, dict[str, Any]]:
     train, dev, test = (
         read_examples(paths, data.text, data.label) if paths else [] for paths in (data.train, data.dev, data.test)
     )
-    if not dev:
-        train, dev = hold_out(train, asked)
     names = _labels(train, data.labels)
     if data.labels != "number" and len(names) < 2:
         raise UserError(f"the training data has one label only: {names}; there is nothing to learn")
     if recipe.metric == "f1" and data.labels == "one" and len(names) > 2:
         raise UserError(f"train.metric f1 is that of one of two classes; here are {len(names)}: choose macro_f1")
     _warn_of_header(train, asked)
+    if not dev:
+        train, dev = hold_out(train, asked)
     tokenizer = tokenizer_for(asked, (text for example in train for text in example.texts))
     reader = Reader(tokenizer, names, data.labels, data.max_length)
     task = ClassificationTask(recipe, reader, *map(reader.rows, (train, dev, test)))
@@ -226,6 +225,6 @@ def _balanced(rows: Sequence[Row], classes: int, kind: str) -> Tensor:
     """The weight of each class; of several labels, that of a label's being there beside its being absent."""
     if kind == "several":
         there = torch.tensor(np.sum([row.target for row in rows], axis=0))
-        return (len(rows) - there).clamp(min=1) / there
-    counts = Counter(int(row.target) for row in rows)
-    return torch.tensor([len(rows) / (classes * counts[i]) for i in range(classes)])
+        return (len(rows) - there).clamp(min=1) / there.clamp(min=1)
+    counts = Counter(int(row.target) for row in rows)  # one of a label's examples may be held out, and be its only one
+    return torch.tensor([len(rows) / (classes * max(1, counts[i])) for i in range(classes)])

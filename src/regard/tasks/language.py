@@ -19,7 +19,7 @@ from regard.files import write_text
 from regard.models import MODELS
 from regard.nn.loss import smoothed_loss
 from regard.tasks.reading import Batch
-from regard.tasks.task import HELD_OUT, Asked, Evaluation, Loss
+from regard.tasks.task import HELD_OUT, Asked, Evaluation, Loss, kept
 from regard.tasks.vocabulary import tokenizer_for
 from regard.text import Tokenizer
 
@@ -127,13 +127,7 @@ class LanguageTask:
 
     def scores(self, model: Any) -> dict[str, dict[str, Any]]:
         sets = {"dev": self.dev} | ({"test": self.test} if self.test else {})
-        return {
-            name: {
-                metric: {"value": round(value, 4)}
-                for metric, value in measure(model, flat, self.recipe.data.max_length).items()
-            }
-            for name, flat in sets.items()
-        }
+        return {name: kept(measure(model, flat, self.recipe.data.max_length)) for name, flat in sets.items()}
 
 
 def prepare(asked: Asked) -> tuple[LanguageTask, dict[str, Any]]:
@@ -168,10 +162,13 @@ def packed(asked: Asked, *, mask: bool = False) -> tuple[Tokenizer, Flat, Flat, 
     held = Flat.of(dev(), tokenizer)
     if not held.documents:
         raise UserError(f"there is no dev text: {', '.join(data.dev) or 'data.held_out of the training text is empty'}")
+    scored = Flat.of(test(), tokenizer) if data.test else None
+    if scored is not None and not scored.documents:
+        raise UserError(f"there is no test text: {', '.join(data.test)}")
     told = f"{len(flat.tokens):,} training tokens in {flat.documents:,} documents, {len(held.tokens):,} dev tokens"
     asked.tell({"event": "prepare", "text": f"{told}, vocabulary {len(tokenizer):,}"})
     known = {"data": sources, "pairs": flat.documents, "tokenizers": [tokenizer.checksum] * 2}
-    return tokenizer, flat, held, Flat.of(test(), tokenizer) if data.test else None, known
+    return tokenizer, flat, held, scored, known
 
 
 def reading(recipe: Recipe, paths: tuple[str, ...], unit: Unit) -> Pieces:

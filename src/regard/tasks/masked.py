@@ -19,7 +19,7 @@ from regard.models.heads import PreTrainer
 from regard.nn.loss import smoothed_loss
 from regard.tasks.language import packed
 from regard.tasks.reading import EVALUATED, Batch, Row, RowBatches, Rows, Tokens, framed, in_batches
-from regard.tasks.task import Asked, Evaluation, Loss
+from regard.tasks.task import Asked, Evaluation, Loss, kept
 from regard.text import Tokenizer
 
 PICKED, HIDDEN, REPLACED = 0.15, 0.8, 0.1  # of the words; of the picked ones: behind the mask, by another word
@@ -211,10 +211,7 @@ class MaskedTask:
 
     def scores(self, model: Any) -> dict[str, dict[str, Any]]:
         sets = {"dev": self.dev} | ({"test": self.test} if self.test else {})
-        return {
-            name: {metric: {"value": round(value, 4)} for metric, value in measure(model, texts).items()}
-            for name, texts in sets.items()
-        }
+        return {name: kept(measure(model, texts)) for name, texts in sets.items()}
 
 
 def _picked(batch: Batch) -> torch.Tensor:

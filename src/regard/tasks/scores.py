@@ -42,12 +42,21 @@ class Score:
 
 def metrics(config: ScoreConfig) -> dict[str, Metric]:
     """BLEU, chrF++ and TER as sacreBLEU defines them."""
-    return {
+    try:
         # force: text that is tokenised already is meant to be when the recipe says so
-        "BLEU": BLEU(tokenize=config.tokenize, lowercase=config.lowercase, force=config.tokenize == "none"),
+        bleu = BLEU(tokenize=config.tokenize, lowercase=config.lowercase, force=config.tokenize == "none")
+    except (RuntimeError, ImportError) as error:
+        raise UserError(f"sacreBLEU's tokenizer {config.tokenize} cannot be used: {error}") from None
+    return {
+        "BLEU": bleu,
         "chrF++": CHRF(word_order=2, lowercase=config.lowercase),
         "TER": TER(case_sensitive=not config.lowercase),
     }
+
+
+def require(config: ScoreConfig, names: Sequence[str]) -> None:
+    """What these scores need is there: it is told before there is anything to score."""
+    score(["a"], ["a"], config, names=names)
 
 
 def score(

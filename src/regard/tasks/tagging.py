@@ -20,7 +20,7 @@ from regard.models import HEADS, MODELS
 from regard.models.heads import Tagger
 from regard.tasks.reading import Batch, Row, RowBatches, outputs, windows
 from regard.tasks.spans import of_tags, require_seqeval
-from regard.tasks.task import Asked, Evaluation, Loss
+from regard.tasks.task import Asked, Evaluation, Loss, kept
 from regard.tasks.vocabulary import set_apart, tokenizer_for
 from regard.text import IMPORTED, Tokenizer
 
@@ -31,17 +31,25 @@ class Reader:
     """From sentences to rows, and from rows to labels: what training and prediction share.
 
     A word is encoded by itself; its first piece carries the label, or its last, for a network that has read no further
-    than a piece when it speaks of it (network: its name). A long sentence is read in windows that overlap, and
-    each word belongs to the one that shows most around it: none is lost, none counts twice.
+    than a piece when it speaks of it (network: its name). A long sentence is read in windows that overlap, and each
+    word belongs to the one that shows most around it: none is lost, none counts twice. strict: labels are BIO. (What a
+    model from elsewhere was taught may be IOB1, whose spans begin with I-.)
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, labels: Sequence[str], longest: int, stride: int, network: str = "bert"
+        self,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        longest: int,
+        stride: int,
+        network: str = "bert",
+        *,
+        strict: bool = True,
     ) -> None:
         self.last = bool(getattr(MODELS[network], "causal", False))
         self.tokenizer, self.labels, self.stride = tokenizer, list(labels), stride
         self.room = max(1, longest - 2)  # between begin and end
-        self.barred = _barred(self.labels)
+        self.barred = _barred(self.labels) if strict else np.zeros((len(labels) + 1, len(labels)))
         self.types = plain_types(self.labels)  # a model from elsewhere may have labels without B- and I-
 
     def rows(self, sentences: Sequence[Sentence]) -> list[list[Row]]:
@@ -90,7 +98,7 @@ class Reader:
 
     def logits(self, model: Any, sentences: Sequence[Sentence]) -> list[NDArray[np.float64]]:
         """Of every word of each sentence (W C)."""
-        groups = self.rows(sentences)
+        groups = self.rows([Sentence(sentence.words, (), sentence.where) for sentence in sentences])
         found = iter(outputs(model, [row for group in groups for row in group], self.collate))
         return [np.concatenate([next(found)[row.target != NOTHING] for row in group]) for group in groups]
 
@@ -169,7 +177,7 @@ class TaggingTask:
         for name, sentences in (("dev", self.dev), ("test", self.test)):
             if sentences:
                 scores, types = self.reader.scores(sentences, self.reader.logits(model, sentences))
-                found[name] = {metric: {"value": round(value, 4)} for metric, value in scores.items()}
+                found[name] = kept(scores)
                 for kind, row in types.items():
                     found[name][f"f1 of {kind}"] = {"value": round(row["f1"], 4), **row}
         return found
@@ -185,11 +193,11 @@ def prepare(asked: Asked) -> tuple[TaggingTask, dict[str, Any]]:
     train, dev, test = (
         read_sentences(paths, word, data.label) if paths else [] for paths in (data.train, data.dev, data.test)
     )
-    if not dev:
-        train, dev = set_apart(train, asked, lambda sentence: " ".join(sentence.words), Sentence.to_dict)
     kinds = sorted({label[2:] for sentence in train for label in sentence.labels if label != OUTSIDE})
     if not kinds:
         raise UserError("every word of the training data is labelled O; there is nothing to learn")
+    if not dev:
+        train, dev = set_apart(train, asked, lambda sentence: " ".join(sentence.words), Sentence.to_dict)
     labels = [OUTSIDE, *(f"{mark}-{kind}" for kind in kinds for mark in "BI")]
     tokenizer = tokenizer_for(asked, (" ".join(sentence.words) for sentence in train))
     reader = Reader(tokenizer, labels, data.max_length, data.stride, recipe.network_name)
@@ -202,7 +210,7 @@ def prepare(asked: Asked) -> tuple[TaggingTask, dict[str, Any]]:
 def _barred(labels: Sequence[str]) -> NDArray[np.float64]:
     """C + 1, C: minus infinity where a label cannot follow another, and in the last row where it cannot come first.
 
-    I- goes on with a span of its own type. (A model from elsewhere may know no B- of a type: all is allowed then.)
+    I- goes on with a span of its own type.
     """
     bars = np.zeros((len(labels) + 1, len(labels)))
     for place, label in enumerate(labels):

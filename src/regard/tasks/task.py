@@ -1,7 +1,7 @@
 """What the training loop asks of a task; it knows nothing else of it."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -41,10 +41,16 @@ class Loss:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by name, and a few outputs for people to read."""
+    """Scores by name, a few outputs for people to read, and what was chosen on dev and belongs to the model."""
 
     scores: dict[str, float]
     samples: list[dict[str, str]] = field(default_factory=list)
+    chosen: dict[str, float] = field(default_factory=dict)
+
+
+def kept(scores: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Scores as they are kept with a model."""
+    return {name: {"value": round(value, 4)} for name, value in scores.items()}
 
 
 class Batch(Protocol):

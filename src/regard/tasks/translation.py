@@ -96,7 +96,9 @@ class TranslationBatches:
         if self.splitters is not None:
             # What a batch draws depends on the seed and its place alone: a resumed run draws the same.
             random = np.random.PCG64(np.random.SeedSequence((3, self.seed, *state.values())))
-            sides = zip(self.splitters, zip(*pairs, strict=True), self.cache.longest, strict=True)
+            # Nor does one sentence of many pieces make a batch of thousands several times as wide.
+            most = [min(longest, 2 * self.order.tokens // len(pairs) - 1) for longest in self.cache.longest]
+            sides = zip(self.splitters, zip(*pairs, strict=True), most, strict=True)
             source, target = ([*split(side, longest, random)] for split, side, longest in sides)
             pairs = list(zip(source, target, strict=True))
         return Batch.of(pairs)
@@ -180,12 +182,12 @@ class TranslationTask:
     def dev_loss(self, model: Pair) -> float:
         device = next(model.parameters()).device
         total, count = 0.0, 0
-        for batch in self._dev_batches():
+        for batch in self.dev_batches():
             loss = self._loss(model, batch.to(device), 0.0)
             total, count = total + float(loss.total), count + loss.count
         return total / max(count, 1)
 
-    def _dev_batches(self) -> Iterator[Batch]:
+    def dev_batches(self) -> Iterator[Batch]:
         sources = self.source.encode_batch([source for source, _ in self.dev])
         targets = self.target.encode_batch([target for _, target in self.dev])
         longest, limit = self.limits

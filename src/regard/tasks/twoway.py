@@ -19,7 +19,7 @@ from regard.errors import UserError
 from regard.models import HEADS, MODELS
 from regard.nn.loss import smoothed_loss
 from regard.tasks.reading import Batch, Row, RowBatches, in_batches
-from regard.tasks.task import Asked, Evaluation, Loss
+from regard.tasks.task import Asked, Evaluation, Loss, kept
 from regard.tasks.vocabulary import hold_out, tokenizer_for
 from regard.text import Tokenizer
 
@@ -95,10 +95,7 @@ class TwoWayTask:
 
     def scores(self, model: Any) -> dict[str, dict[str, Any]]:
         sets = {name: rows for name, rows in (("dev", self.dev), ("test", self.test)) if rows}
-        return {
-            name: {metric: {"value": round(value, 4)} for metric, value in measure(model, self.reader, rows).items()}
-            for name, rows in sets.items()
-        }
+        return {name: kept(measure(model, self.reader, rows)) for name, rows in sets.items()}
 
 
 def _loss(model: Any, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:

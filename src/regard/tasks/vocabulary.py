@@ -57,6 +57,8 @@ def set_apart(
     threshold = sorted(hashes)[wanted - 1]
     dev = [example for example, value in zip(examples, hashes, strict=True) if value <= threshold]
     train = [example for example, value in zip(examples, hashes, strict=True) if value > threshold]
+    if not train:
+        raise UserError("(nearly) all training examples share one text, so that none can be held out; give data.dev")
     write_text(asked.folder / HELD_OUT, "".join(json.dumps(row(e), ensure_ascii=False) + "\n" for e in dev))
     asked.tell({"event": "prepare", "text": f"no dev set given: {len(dev)} training examples are held out"})
     return train, dev

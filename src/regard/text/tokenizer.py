@@ -124,6 +124,10 @@ class Tokenizer:
         rest = iter(self._whole([_opened(text) for text, cut in zip(texts, words, strict=True) if not cut]))
         return [[number for word in cut for number in known[word]] if cut else next(rest) for cut in words]
 
+    def forget(self) -> None:
+        """Lets go of the words that were looked up, which a large corpus has many of."""
+        self._known = {}
+
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         """What the library makes of texts as they are, on all cores."""
         if len(texts) <= 1:  # one core is sooner done than another is woken
@@ -244,10 +248,11 @@ class Tokenizer:
     def save(self, path: str | os.PathLike[str]) -> None:
         write_text(Path(path), self._serialised())
 
-    def standalone(self, *, framed: bool = False) -> dict[str, Any]:
+    def standalone(self, *, framed: bool = False, segments: int = 2) -> dict[str, Any]:
         """For programs that know the `tokenizers` library alone: it adds the first space and the end symbol itself.
 
-        framed: with begin and end around a text, and between the two of a pair, as encoders want it.
+        framed: with begin and end around a text, and between the two of a pair, as encoders want it. segments: of a
+        pair, the second text has the number of its own that it has with two.
         """
         inner = Inner.from_str(self._inner.to_str())
         if self.kind != IMPORTED:
@@ -256,7 +261,7 @@ class Tokenizer:
             inner.decoder = decoders.Sequence([inner.decoder, decoders.Strip(" ", 1, 0)])
         (begin, i), (end, j) = ((self.token(k), k) for k in (self.specials.begin, self.specials.end))
         double = f"{end}:0 " if self.specials.doubled else ""
-        second = 0 if self.specials.doubled else 1
+        second = segments - 1
         inner.post_processor = processors.TemplateProcessing(
             single=f"{begin}:0 $A:0 {end}:0" if framed else f"$A {end}",
             pair=f"{begin}:0 $A:0 {end}:0 {double}$B:{second} {end}:{second}" if framed else None,

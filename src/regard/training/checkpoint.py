@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,9 @@ class Checkpoints:
         return self._numbers("step")
 
     def _numbers(self, kind: str) -> list[int]:
-        return sorted(int(p.name.removeprefix(f"{kind}-")) for p in self.folder.glob(f"{kind}-*") if p.is_dir())
+        """A copy that a person made, under a name of their own, is none of ours."""
+        names = (path.name.removeprefix(f"{kind}-") for path in self.folder.glob(f"{kind}-*") if path.is_dir())
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def path(self, step: int) -> Path:
         scheduled, stopped = self.folder / f"step-{step:08d}", self.folder / f"stop-{step:08d}"
@@ -79,8 +82,11 @@ class Checkpoints:
         path.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
 
-    def load(self, step: int | None = None) -> Checkpoint:
-        """The newest checkpoint, or that of a step; a damaged one is named and the sound one before it offered."""
+    def load(self, step: int | None = None, groups: Sequence[str] | None = None) -> Checkpoint:
+        """The newest checkpoint, or that of a step; a damaged one is named and the sound one before it offered.
+
+        groups: of its tensors these alone.
+        """
         steps = self.steps()
         if not steps:
             raise UserError(f"there is no checkpoint in {self.folder}; nothing to resume")
@@ -88,7 +94,7 @@ class Checkpoints:
         if wanted not in steps:
             raise UserError(f"there is no checkpoint of step {wanted}; there are {', '.join(map(str, steps))}")
         try:
-            return self._read(wanted)
+            return self._read(wanted, groups)
         except _Damage as damage:
             offer = next((s for s in reversed(steps) if s < wanted and self._sound(s)), None)
             hint = (
@@ -98,7 +104,7 @@ class Checkpoints:
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """The weights that validation saw: the moving average where there is one."""
-        tensors = self.load(step).tensors
+        tensors = self.load(step, ("ema", "weights")).tensors
         return tensors.get("ema") or tensors["weights"]
 
     def _sound(self, step: int) -> bool:
@@ -108,7 +114,7 @@ class Checkpoints:
             return False
         return True
 
-    def _read(self, step: int) -> Checkpoint:
+    def _read(self, step: int, groups: Sequence[str] | None = None) -> Checkpoint:
         folder = self.path(step)
         try:
             content = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
@@ -119,11 +125,14 @@ class Checkpoints:
                 raise UserError(f"{folder} was written by a newer version of regard (format {content['format']})")
             tensors = {}
             for name, expected in content["files"].items():
+                group = name.removesuffix(".safetensors")
+                if groups is not None and group not in groups:
+                    continue
                 if not (folder / name).is_file():
                     raise _Damage(f"{name} is missing")
                 if checksum(folder / name) != expected:
                     raise _Damage(f"{name}: checksum differs")
-                tensors[name.removesuffix(".safetensors")] = load_file(folder / name)
+                tensors[group] = load_file(folder / name)
             return Checkpoint(content["step"], tensors, content["state"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
             raise _Damage(str(error) or type(error).__name__) from None

@@ -59,7 +59,7 @@ class Optimizer:
     """Adam, AdamW, or Muon for the matrices inside the layers with Adam for everything else.
 
     The parameters lie in shares of like work, so that cores can work side by side. What becomes of a parameter does not
-    depend on its share, but for the last bits of Muon.
+    depend on its share, but for the last bits: those of Muon, and of the norm of all gradients where it is clipped.
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig, d_model: int, shared_by: int = 1) -> None:
@@ -126,6 +126,8 @@ class Optimizer:
         }
         for key, value in state.items():
             what, _, name = key.partition("/")
+            if name not in owners:  # it is frozen by now
+                continue
             part, parameter = owners[name]
             part.state[parameter][what] = value.to(parameter.device)
 

@@ -22,6 +22,7 @@ from regard.tasks.classification import prepare as prepare_classification
 from regard.tasks.language import prepare as prepare_language
 from regard.tasks.masked import prepare as prepare_masked
 from regard.tasks.prompted import PromptedTask, limits
+from regard.tasks.scores import METRICS, require
 from regard.tasks.tagging import prepare as prepare_tagging
 from regard.tasks.task import HELD_OUT, Asked, Pairs, Task
 from regard.tasks.translation import TranslationTask
@@ -89,9 +90,14 @@ def prepare_translation(asked: Asked) -> tuple[TranslationTask, dict[str, Any]]:
     recipe, folder, tell, dev = asked.recipe, asked.folder, asked.tell, asked.dev
     corpus = training_corpus(recipe, asked.pairs)
     tokenizers = (asked.parent.source, asked.parent.target) if asked.parent else None
-    if dev is None:
-        dev = small_set(recipe, recipe.data.dev)
-    test = small_set(recipe, recipe.data.test)
+    require(recipe.score, METRICS[recipe.task])
+    sets = {}
+    for name, paths in (("dev", recipe.data.dev if dev is None else ()), ("test", recipe.data.test)):
+        report = Report()
+        sets[name] = small_set(recipe, paths, report)
+        if any(report.dropped.values()):
+            tell({"event": "warning", "text": f"the {name} set: {report}"})
+    dev, test = dev or sets["dev"], sets["test"]
     threshold = -1
     if not dev:
         threshold, dev = _hold_out(corpus)
@@ -103,13 +109,19 @@ def prepare_translation(asked: Asked) -> tuple[TranslationTask, dict[str, Any]]:
     source, target = _tokenizers(recipe, folder, corpus, threshold, count, tell, tokenizers)
     give_back_freed_memory()  # of learning, which takes more than all else here
     cache = _cache(recipe, folder, corpus, threshold, source, target, tell)
+    for tokenizer in (source, target):
+        tokenizer.forget()
+    give_back_freed_memory()
     facts = {
         "data": corpus.facts,
         "pairs": len(cache),
         "tokenizers": [source.checksum, target.checksum],
     }
     kind = PromptedTask if recipe.writes_on else TranslationTask
-    return kind(recipe, source, target, cache, dev, test), facts
+    task = kind(recipe, source, target, cache, dev, test)
+    if dev and not any(task.dev_batches()):
+        raise UserError(f"every dev pair is longer than data.max_length = {recipe.data.max_length}: none can be scored")
+    return task, facts
 
 
 def _hold_out(corpus: Corpus) -> tuple[int, list[tuple[str, str]]]:
@@ -192,10 +204,12 @@ def _cache(
     folder, report = run / "tokens", Report()
     sides = limits(recipe, source) if recipe.writes_on else (recipe.data.max_length,) * 2
     longest = [min(side, recipe.train.batch_tokens - 1) for side in sides]
-    facts = {
+    facts: dict[str, Any] = {
         "data": corpus.facts,
+        "sides": [*recipe.data.train, *recipe.data.keys],  # in their order: which is the source
         "tokenizers": [source.checksum, target.checksum],
         "max_length": longest,
+        "cut": recipe.task == "summarisation",
         "max_chars": recipe.data.max_chars,
         "skip_bad": recipe.data.skip_bad,
         "held_out": threshold,
@@ -211,7 +225,7 @@ def _cache(
         source,
         target,
         max_length=(longest[0], longest[1]),
-        cut=recipe.task == "summarisation",
+        cut=facts["cut"],
         facts=facts,
     )
     if not len(cache):

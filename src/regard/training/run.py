@@ -14,6 +14,9 @@ from regard.files import disk_errors, write_text
 from regard.tasks.task import HELD_OUT
 from regard.training.checkpoint import Checkpoints
 
+LOCK = ".lock"  # also says that a folder is a run's
+TOKENIZERS = ("tokenizer.json", "tokenizer.target.json")
+
 
 class Run:
     """runs/NAME: recipe.toml, log.jsonl, curves.svg, dev.jsonl, tokenizers, tokens/, checkpoints/, model/."""
@@ -37,10 +40,11 @@ class Run:
 
         A folder made for a run that then could not begin is taken away again.
         """
-        made = not self.folder.exists()
         try:
+            made = not self.folder.exists()
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._refuse_what_is_not_ours()
+            handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise UserError(f"cannot write to {self.folder}: {error.strerror}") from None
         try:
@@ -54,8 +58,8 @@ class Run:
                 yield
             except BaseException:
                 with suppress(OSError):
-                    if made and [path.name for path in self.folder.iterdir()] == [".lock"]:
-                        (self.folder / ".lock").unlink()
+                    if made and [path.name for path in self.folder.iterdir()] == [LOCK]:
+                        (self.folder / LOCK).unlink()
                         self.folder.rmdir()
                 raise
         finally:
@@ -63,6 +67,16 @@ class Run:
             if self._log is not None:
                 self._log.close()
                 self._log = None
+
+    def _refuse_what_is_not_ours(self) -> None:
+        """A folder that no run has been in may hold files that a run would write over."""
+        if self.begun or (self.folder / LOCK).exists():
+            return
+        names = {self.log_path.name, self.model_path.name, self.held_out_path.name, *TOKENIZERS}
+        names |= {"checkpoints", "curves.svg", "tokens"}
+        for path in sorted(self.folder.iterdir()):
+            if path.name in names:
+                raise UserError(f"{path} is there already, and no run's: choose another folder with --out")
 
     def log(self, event: dict[str, Any]) -> None:
         """One line of JSON, in which a number that is not finite is null."""

@@ -1,5 +1,6 @@
 """One training session from start to finish: a recipe (or pairs in memory) in, a scored bundle out."""
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -9,24 +10,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.bundle import Bundle, load_bundle
+from regard.bundle import Bundle, load_bundle, read_facts
 from regard.config import GENTLE, WRITING, Recipe, load_recipe, make_recipe
+from regard.data.cache import fingerprint
 from regard.errors import UserError
 from regard.files import cache_folder, sweep, write_text
 from regard.memory import keep_freed_memory
 from regard.models import MODELS
 from regard.nn import native
-from regard.tasks.task import Asked, Pairs, Task
+from regard.tasks.task import Asked, Pairs, Task, kept
 from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
-from regard.training.fit import Callback, Event, Fit, Progress, choose_device, load_weights, mixed
+from regard.training.fit import Callback, Event, Fit, Progress, load_weights
 from regard.training.optim import freeze, rate
 from regard.training.prepare import PREPARE, absolute_paths, training_corpus
-from regard.training.run import Run
+from regard.training.run import TOKENIZERS, Run
 from regard.training.signals import Stop
 from regard.training.transfer import take_weights, with_decoder
+from regard.training.update import choose_device, mixed
 from regard.workers import no_denormals, parts_for
 
+BEST = "best"  # the weights that scored best on dev
 # Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
 FREE |= {"validation_pairs", "samples", "threads", "device"}
@@ -94,8 +98,8 @@ class _Session:
 
     def begun(self) -> Bundle:
         """From the first step. What an earlier start left behind without a checkpoint is made anew."""
-        for left in self.run.folder.glob("tokenizer*.json"):
-            left.unlink()
+        for left in TOKENIZERS:
+            (self.run.folder / left).unlink(missing_ok=True)
         self.run.forget_after(-1)
         self._settle_parts()
         with self.stop.interruptible():
@@ -105,15 +109,15 @@ class _Session:
         if self.not_taken:
             told = "; ".join(self.not_taken)
             self._tell({"event": "warning", "text": f"the model to go on from decides its shape: {told}"})
-        return self._finish(self._fit())
+        fit = self._fit()
+        if self.parent is not None:
+            fit.save(scheduled=False)  # from here on the run does not need the model it began from
+        return self._finish(self._trained(fit))
 
     def resumed(self, step: int | None, force: bool) -> Bundle:
         if not self.run.checkpoints.steps():  # stopped before the first checkpoint: the recipe is all there is
             return self.begun()
         checkpoint = self.run.checkpoints.load(step)
-        if self._complete(checkpoint):
-            self._tell({"event": "finished", "step": checkpoint.step})
-            return load_bundle(self.run.model_path)
         self.saved = load_recipe(self.run.recipe_path)
         if self.recipe.train.lr is None:  # what it came to depends on the model that the run began from
             rated = self.recipe.train.model_copy(update={"lr": self.saved.train.lr})
@@ -124,22 +128,29 @@ class _Session:
                 f"{self.run.folder} was trained with another optimizer or model, whose state does not fit; "
                 f"begin a new run with --from {self.run.folder}"
             )
-        changes = self._changes(checkpoint)
-        if changes and not force:
-            raise UserError(f"cannot resume {self.run.folder}: {'; '.join(changes)}; undo that, or use --force")
+        changes, complete = self._changes(), self._complete(checkpoint)
+        if not complete:  # one that has ended does not need its data any more
+            changes += self._changed_data(checkpoint)
+        if changes and (complete or not force):
+            way = "it has ended: begin another run" if complete else "undo that, or use --force"
+            raise UserError(f"cannot resume {self.run.folder}: {'; '.join(changes)}; {way}")
+        if complete:
+            self._tell({"event": "finished", "step": checkpoint.step})
+            return load_bundle(self.run.model_path)
         with self.stop.interruptible():
             self._prepare()
         self.facts["licences"] = checkpoint.state["facts"].get("licences", [])
+        others = ("data.", "tokenizer.", "train.batch", "seed", "the data")
+        fit = self._fit()
+        fit.restore(checkpoint, restart_epoch=any(change.startswith(others) for change in changes))
+        self._forget_lost_best(fit.progress, changes)
         write_text(self.run.recipe_path, self.recipe.to_toml())
         self._warn_of_environment(checkpoint)
         self._warn_of_schedule()
         for later in [s for s in self.run.checkpoints.steps() if s > checkpoint.step]:
             self.run.checkpoints.remove(later)
         self.run.forget_after(checkpoint.step)
-        others = any(
-            change.startswith(("data.", "tokenizer.", "train.batch_tokens", "seed", "the data")) for change in changes
-        )
-        return self._finish(self._fit(checkpoint, restart_epoch=others))
+        return self._finish(self._trained(fit))
 
     def _settle_parts(self, parts: int = 0) -> None:
         """A number of parts for good, so that a run goes on the same on a machine with other cores."""
@@ -165,16 +176,18 @@ class _Session:
     def _prepare(self) -> None:
         asked = Asked(self.recipe, self.run.folder, self._tell, self.parent, self.pairs, self.dev)
         self.task, self.facts = PREPARE[self.recipe.task](asked)
+        self.facts["dev"] = fingerprint(self.recipe.data.dev)
         self.facts["environment"] = environment(self.recipe.train.parts)
         self.facts["licences"] = self.parent.licences if self.parent else []
 
-    def _fit(self, checkpoint: Checkpoint | None = None, *, restart_epoch: bool = False) -> Fit:
+    def _fit(self) -> Fit:
+        """With the first weights."""
         torch.manual_seed(mixed(self.recipe.seed, 0))
         self.model = model = self.task.model()
         if self.parent is not None:
             take_weights(model, self.parent, self.recipe.task, self.task.labels)
         freeze(model, self.recipe.train.freeze)
-        fit = Fit(
+        self.fit = Fit(
             self.task,
             model,
             self.recipe.train,
@@ -187,18 +200,16 @@ class _Session:
             on_best=self._save_best,
             stop=self.stop,
         )
-        self.fit = fit
-        if checkpoint is not None:
-            fit.restore(checkpoint, restart_epoch=restart_epoch)
-        elif self.parent is not None:
-            fit.save(scheduled=False)  # from here on the run does not need the model it began from
+        return self.fit
+
+    def _trained(self, fit: Fit) -> Fit:
         self._tell(
             {
                 "event": "begin",
                 "step": fit.progress.step,
                 "steps": self.recipe.train.steps,
-                "parameters": sum(p.numel() for p in model.parameters()),
-                "device": str(fit.device),
+                "parameters": sum(p.numel() for p in self.model.parameters()),
+                "device": str(fit.update.device),
                 "out": str(self.run.folder),
             }
         )
@@ -210,7 +221,7 @@ class _Session:
         self._tell({"event": "finishing", "step": fit.progress.step})
         with self.stop.interruptible():
             load_weights(fit.model, self._final_weights(fit))
-            bundle = self._bundle(self.model, fit.progress)
+            bundle = self._bundle(self.model, fit.progress, self._chosen_weights(fit.progress))
             bundle.scores = self.task.scores(self.model)
             bundle.training["finished"] = True
         bundle.save(self.run.model_path)
@@ -221,23 +232,51 @@ class _Session:
         return bundle
 
     def _final_weights(self, fit: Fit) -> dict[str, Tensor]:
-        config, checkpoints = self.recipe.train, self.run.checkpoints
-        if config.average:
-            steps = checkpoints.scheduled()[-config.average :]
+        checkpoints, chosen = self.run.checkpoints, self._chosen_weights(fit.progress)
+        if chosen == "average":
+            steps = checkpoints.scheduled()[-self.recipe.train.average :]
             return average([checkpoints.weights(s) for s in steps])
-        if config.final == "best" and fit.progress.best_step:
+        if chosen == BEST:
             return {n: p.detach() for n, p in load_bundle(self.run.model_path).model.named_parameters()}
-        return fit.ema or {n: p.detach().clone() for n, p in fit.model.named_parameters()}
+        return fit.update.average or {n: p.detach().clone() for n, p in fit.model.named_parameters()}
+
+    def _chosen_weights(self, progress: Progress) -> str:
+        config = self.recipe.train
+        return "average" if config.average else BEST if config.final == BEST and progress.best_step else "last"
+
+    def _forget_lost_best(self, progress: Progress, changes: Sequence[str]) -> None:
+        """What was best is not, by another score or on another set; or its weights are gone.
+
+        These stand in the model's folder alone, where others may have been put since: those that the run ended with, or
+        those of later steps. When nothing has changed, these will be found again.
+        """
+        try:
+            training = read_facts(self.run.model_path)["training"]
+        except UserError:
+            training = {}
+        there = training.get("weights") == BEST
+        there &= training.get("best_step") == progress.best_step or (
+            training.get("best_step", 0) > progress.step and not changes
+        )
+        dev = any(change.startswith(("the dev set", "data.dev")) for change in changes)
+        if progress.best_step and (not there or dev or self.saved.metric != self.recipe.metric):
+            text = f"what was best, the weights of step {progress.best_step}, is so no longer, or gone"
+            self._tell({"event": "warning", "text": f"{text}: from here on the best is sought anew"})
+            progress.best, progress.best_loss, progress.best_step = None, math.inf, 0
 
     def _save_best(self, model: Any, event: Event) -> None:
-        self._bundle(model, self.fit.progress).save(self.run.model_path)
+        bundle = self._bundle(model, self.fit.progress, BEST)
+        if chosen := event.get("chosen"):  # a run that is stopped has it too
+            bundle.scores = {"dev": kept(chosen)}
+        bundle.save(self.run.model_path)
         self._draw()
 
-    def _bundle(self, model: Any, progress: Progress) -> Bundle:
+    def _bundle(self, model: Any, progress: Progress, weights: str) -> Bundle:
         recipe = self.recipe
         training: dict[str, Any] = {
             "steps": progress.step,
             "best_step": progress.best_step,
+            "weights": weights,
             "target_tokens": progress.tokens,
             "seconds": round(progress.seconds, 1),
             "pairs": self.facts["pairs"],
@@ -264,7 +303,7 @@ class _Session:
     def _draw(self) -> None:
         write_text(self.run.folder / "curves.svg", curves(self.run.events()))
 
-    def _changes(self, checkpoint: Checkpoint) -> list[str]:
+    def _changes(self) -> list[str]:
         """What is not as the run began with, of what its updates depend on."""
         saved = self.saved
         changes = []
@@ -275,10 +314,18 @@ class _Session:
                     changes.append(f"{section}.{key} was {getattr(old, key)!r}, now {getattr(new, key)!r}")
         if saved.seed != self.recipe.seed:
             changes.append(f"seed was {saved.seed}, now {self.recipe.seed}")
-        before, now = checkpoint.state["facts"]["data"], training_corpus(self.recipe, self.pairs).facts
-        if before != now:
-            names = sorted({name for name, _ in _items(before) ^ _items(now)})
-            changes.append(f"the data changed: {', '.join(names)}")
+        return changes
+
+    def _changed_data(self, checkpoint: Checkpoint) -> list[str]:
+        """Files that are not as they were: of training, and of dev, which says what is best."""
+        changes, facts = [], checkpoint.state["facts"]
+        dev = fingerprint(self.recipe.data.dev)
+        data = training_corpus(self.recipe, self.pairs).facts
+        for key, what, now in (("data", "data", data), ("dev", "dev set", dev)):
+            before = facts.get(key, now)
+            if before != now:
+                names = sorted({name for name, _ in _items(before) ^ _items(now)})
+                changes.append(f"the {what} changed: {', '.join(names)}")
         return changes
 
     def _warn_of_environment(self, checkpoint: Checkpoint) -> None:

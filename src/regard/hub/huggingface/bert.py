@@ -11,7 +11,16 @@ from torch import Tensor
 
 from regard.bundle import Bundle
 from regard.errors import UserError
-from regard.hub.huggingface.layout import ACTIVATIONS, byte_level, own_tokenizer, read_json, read_tokenizer, write
+from regard.hub.huggingface.layout import (
+    ACTIVATIONS,
+    byte_level,
+    own_tokenizer,
+    read_json,
+    read_tokenizer,
+    require_numbers,
+    shaped,
+    write,
+)
 from regard.models import HEADS, Bert, BertConfig, HeadConfig
 from regard.models.heads import Answerer, Classifier
 from regard.nn.initial import Unfilled
@@ -23,6 +32,10 @@ CLASSES = {
     "ForSequenceClassification": "classification", "ForTokenClassification": "tagging",
     "ForQuestionAnswering": "answering",
 }  # fmt: skip
+NUMBERS = (
+    "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings",
+    "vocab_size",
+)  # fmt: skip
 FAMILIES = {"bert": "Bert", "roberta": "Roberta"}
 # What a classifier says of a text: our data.labels, and their problem_type.
 PROBLEMS = {"one": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
@@ -37,10 +50,10 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
     head = HeadConfig(
         pooling="first" if task == "classification" or any("pooler.dense" in name for name in weights) else "mean",
         next_sentence=any(name.startswith("cls.seq_relationship") for name in weights),
-        drop=float(config.get("classifier_dropout") or config.get("hidden_dropout_prob", 0.1)),
+        drop=_drop(config),
     )
     with Unfilled():
-        model = HEADS[task](Bert(_shape(config, family)), head, len(labels) or 2)
+        model = HEADS[task](Bert(_shape(config, family, folder)), head, len(labels) or 2)
     _fill(model, weights, family, folder)
     tokenizer = own_tokenizer(folder) or _tokenizer(folder, config, family)
     facts: dict[str, Any] = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
@@ -70,10 +83,11 @@ def export(bundle: Bundle, out: Path) -> None:
             f"a classifier as Transformers has it reads the first state; this one has head.pooling = "
             f"{bundle.model.head.pooling!r}: train it with head.pooling=first"
         )
+    segments = 1 if bundle.source.specials.doubled else min(2, bundle.model.config.segments)
     contents = {
         "config.json": _config(bundle, family),
-        "tokenizer.json": bundle.source.standalone(framed=True),
-        "tokenizer_config.json": _tokenizer_config(bundle.source),
+        "tokenizer.json": bundle.source.standalone(framed=True, segments=segments),
+        "tokenizer_config.json": _tokenizer_config(bundle, segments),
     }
     own = {name: p.detach() for name, p in bundle.model.named_parameters()}
     first, wanted = bundle.model.config.first_position, _first_position(family, bundle.source.specials.pad)
@@ -147,26 +161,36 @@ def _task(config: dict[str, Any], family: str) -> str:
     return CLASSES[kind]
 
 
-def _shape(config: dict[str, Any], family: str) -> BertConfig:
-    first = _first_position(family, int(config.get("pad_token_id", 1)))
+def _drop(config: dict[str, Any]) -> float:
+    """Before the last layer; where nothing is said of it, as everywhere."""
+    drop = config.get("classifier_dropout")
+    return float(config.get("hidden_dropout_prob", 0.1) if drop is None else drop)
+
+
+def _shape(config: dict[str, Any], family: str, folder: Path) -> BertConfig:
+    pad = config.get("pad_token_id")
+    first = _first_position(family, 1 if pad is None else int(pad))
+    told = require_numbers(config, NUMBERS, folder)
     activation = str(config.get("hidden_act", "gelu"))
     if activation not in ACTIVATIONS:
         raise UserError(f"the activation {activation!r} is not known; known: {', '.join(ACTIVATIONS)}")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise UserError(f"positions of type {config['position_embedding_type']!r} are not known here")
-    return BertConfig(
-        d_model=config["hidden_size"],
-        d_ff=config["intermediate_size"],
-        heads=config["num_attention_heads"],
-        layers=config["num_hidden_layers"],
+    return shaped(
+        BertConfig,
+        folder,
+        d_model=told["hidden_size"],
+        d_ff=told["intermediate_size"],
+        heads=told["num_attention_heads"],
+        layers=told["num_hidden_layers"],
         dropout=config.get("hidden_dropout_prob", 0.1),
         attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
         activation=ACTIVATIONS[activation],
         norm_eps=config.get("layer_norm_eps", 1e-12),
-        max_positions=config["max_position_embeddings"] - first,
+        max_positions=told["max_position_embeddings"] - first,
         first_position=first,
         segments=config.get("type_vocab_size", 2),
-        vocabulary=config["vocab_size"],
+        vocabulary=told["vocab_size"],
     )
 
 
@@ -189,6 +213,7 @@ def _config(bundle: Bundle, family: str) -> dict[str, Any]:
         "num_hidden_layers": c.layers,
         "hidden_dropout_prob": c.dropout,
         "attention_probs_dropout_prob": c.attention_dropout,
+        "classifier_dropout": bundle.model.head.drop,
         "hidden_act": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == c.activation),
         "layer_norm_eps": c.norm_eps,
         "max_position_embeddings": c.max_positions + _first_position(family, specials.pad),
@@ -237,7 +262,8 @@ def _wordpiece(folder: Path) -> Inner:
         raise UserError(f"{folder} has neither tokenizer.json nor vocab.txt")
     settings = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     lower = bool(settings.get("do_lower_case", True))
-    vocabulary = {token: i for i, token in enumerate(path.read_text(encoding="utf-8").splitlines())}
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # a token may be U+2028
+    vocabulary = {token: i for i, token in enumerate(lines)}
     inner = Inner(models.WordPiece(vocabulary, unk_token="[UNK]"))
     inner.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=settings.get("strip_accents"))
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -245,15 +271,16 @@ def _wordpiece(folder: Path) -> Inner:
     return inner
 
 
-def _tokenizer_config(tokenizer: Tokenizer) -> dict[str, Any]:
-    specials = tokenizer.specials
+def _tokenizer_config(bundle: Bundle, segments: int) -> dict[str, Any]:
+    tokenizer, specials = bundle.source, bundle.source.specials
     named = (("pad", specials.pad), ("unk", specials.unk), ("cls", specials.begin), ("sep", specials.end))
     names = {f"{what}_token": tokenizer.token(i) for what, i in named}
     if specials.mask is not None:
         names["mask_token"] = tokenizer.token(specials.mask)
-    inputs = ["input_ids", *([] if specials.doubled else ["token_type_ids"]), "attention_mask"]
+    inputs = ["input_ids", *(["token_type_ids"] if segments > 1 else []), "attention_mask"]
     return names | {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": inputs,
+        "model_max_length": bundle.max_length,
         "clean_up_tokenization_spaces": False,
     }

@@ -16,6 +16,8 @@ from regard.hub.huggingface.layout import (
     byte_level,
     own_tokenizer,
     read_tokenizer,
+    require_numbers,
+    shaped,
     vocabulary_and_merges,
     write,
 )
@@ -35,7 +37,7 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
     if kind not in CLASSES[family]:
         raise UserError(f"a {kind} is not known; known: {', '.join(CLASSES[family])}")
     with Unfilled():
-        model = GPT(_shape(config, family))
+        model = GPT(_shape(config, family, folder))
     theirs = {name.removeprefix(PREFIX): tensor for name, tensor in weights.items()}
     own = dict(model.named_parameters())
     with torch.no_grad():
@@ -72,7 +74,7 @@ def export(bundle: Bundle, out: Path) -> None:
         joined = torch.cat([own[part] for part in ours])
         tensors[name if name.startswith("lm_head") else PREFIX + name] = joined.t() if _turned(name) else joined
     specials = bundle.source.specials
-    named = {"bos": specials.begin, "eos": specials.end, "unk": specials.unk, "pad": specials.pad}
+    named = {"bos": specials.end, "eos": specials.end, "unk": specials.unk, "pad": specials.pad}
     contents = {
         "config.json": _config(bundle, family),
         "tokenizer.json": bundle.source.standalone() | {"post_processor": None},  # a prompt has no end
@@ -110,7 +112,8 @@ def _turned(name: str) -> bool:
     return name.endswith("weight") and ".c_" in name
 
 
-def _shape(config: dict[str, Any], family: str) -> GPTConfig:
+def _shape(config: dict[str, Any], family: str, folder: Path) -> GPTConfig:
+    told = require_numbers(config, ("n_embd", "n_head", "n_layer", "n_positions", "vocab_size"), folder)
     for key, plain in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
         if config.get(key, plain) != plain:
             raise UserError(f"{key} = {config[key]} is not known here")
@@ -119,19 +122,21 @@ def _shape(config: dict[str, Any], family: str) -> GPTConfig:
         activation = "gelu_new"  # what the class of that name computes
     if activation not in ACTIVATIONS:
         raise UserError(f"the activation {activation!r} is not known; known: {', '.join(ACTIVATIONS)}")
-    return GPTConfig(
-        d_model=config["n_embd"],
-        d_ff=config.get("n_inner") or 4 * config["n_embd"],
-        heads=config["n_head"],
-        layers=config["n_layer"],
+    return shaped(
+        GPTConfig,
+        folder,
+        d_model=told["n_embd"],
+        d_ff=config.get("n_inner") or 4 * told["n_embd"],
+        heads=told["n_head"],
+        layers=told["n_layer"],
         dropout=config.get("resid_pdrop", 0.1),
         attention_dropout=config.get("attn_pdrop", 0.1),
         activation=ACTIVATIONS[activation],
         norm="pre" if family == "gpt2" else "post",
         norm_eps=config.get("layer_norm_epsilon", 1e-5),
-        max_positions=config["n_positions"],
+        max_positions=told["n_positions"],
         tie=config.get("tie_word_embeddings", True),
-        vocabulary=config["vocab_size"],
+        vocabulary=told["vocab_size"],
     )
 
 
@@ -155,7 +160,7 @@ def _config(bundle: Bundle, family: str) -> dict[str, Any]:
         "layer_norm_epsilon": c.norm_eps,
         "tie_word_embeddings": c.tie,
         "vocab_size": c.vocabulary,
-        "bos_token_id": specials.begin,
+        "bos_token_id": specials.end,  # what a text begins after in training
         "eos_token_id": specials.end,
         "pad_token_id": specials.pad,
         "dtype": "float32",

@@ -1,11 +1,12 @@
 """What a folder in the Hugging Face layout holds, whatever the model: JSON, tensors, tokenizer files."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer as Inner
@@ -17,6 +18,7 @@ from regard.errors import UserError
 from regard.files import whole_folder
 from regard.text import Tokenizer
 
+Shape = TypeVar("Shape", bound=BaseModel)
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
 
@@ -30,6 +32,22 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a JSON object")
     return content
+
+
+def require_numbers(config: dict[str, Any], names: Sequence[str], folder: Path) -> dict[str, int]:
+    """What must be there, and be a number."""
+    for name in names:
+        if type(config.get(name)) is not int:
+            raise UserError(f"{folder / 'config.json'}: {name} is {config.get(name)!r}, expected a number")
+    return {name: config[name] for name in names}
+
+
+def shaped(kind: type[Shape], folder: Path, **fields: Any) -> Shape:
+    """A network's shape from what config.json says."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        raise UserError(f"{folder / 'config.json'}: {error.errors()[0]['msg']}") from None
 
 
 def read_weights(folder: Path, allow_pickle: bool) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from regard.bundle import Bundle
 from regard.decode import DecodeOptions
 from regard.errors import UserError
 from regard.hub import spm
-from regard.hub.huggingface.layout import own_tokenizer, read_json, write
+from regard.hub.huggingface.layout import own_tokenizer, read_json, require_numbers, shaped, write
 from regard.models import Transformer, TransformerConfig
 from regard.nn.initial import Unfilled
 from regard.nn.position import sinusoids
@@ -32,6 +32,7 @@ PLAIN = {
     "normalize_embedding": False,
 }  # fmt: skip
 POSITIONS = 1024
+EPS = 1e-5  # in the norms, which theirs do not say
 NUMBERS = (
     "vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
     "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings", "pad_token_id", "eos_token_id",
@@ -161,9 +162,7 @@ def _weights(bundle: Bundle) -> Iterator[tuple[str, Tensor]]:
 
 
 def _check_theirs(config: dict[str, Any], folder: Path) -> None:
-    for key in NUMBERS:
-        if type(config.get(key)) is not int:
-            raise UserError(f"{folder / 'config.json'}: {key} is {config.get(key)!r}, expected a number")
+    require_numbers(config, NUMBERS, folder)
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if not 0 <= config[key] < config["vocab_size"]:
             raise UserError(f"{folder / 'config.json'}: {key} {config[key]} is not in the vocabulary")
@@ -197,25 +196,24 @@ def _shape(config: dict[str, Any], folder: Path, vocabulary: int) -> Transformer
     activation = config.get("activation_function")
     if activation not in ACTIVATIONS:
         raise UserError(f"the activation {activation!r} is not known; known: {', '.join(ACTIVATIONS)}")
-    try:
-        return TransformerConfig(
-            norm=NORMS[config["model_type"]],
-            d_model=config["d_model"],
-            d_ff=config["encoder_ffn_dim"],
-            heads=config["encoder_attention_heads"],
-            encoder_layers=config["encoder_layers"],
-            decoder_layers=config["decoder_layers"],
-            dropout=config.get("dropout", 0.1),
-            attention_dropout=config.get("attention_dropout", 0.0),
-            activation_dropout=config.get("activation_dropout", 0.0),
-            activation=ACTIVATIONS[activation],
-            attention_bias=True,
-            output_bias=True,
-            source_vocabulary=vocabulary,
-            target_vocabulary=vocabulary,
-        )
-    except ValidationError as error:
-        raise UserError(f"{folder / 'config.json'}: {error.errors()[0]['msg']}") from None
+    return shaped(
+        TransformerConfig,
+        folder,
+        norm=NORMS[config["model_type"]],
+        d_model=config["d_model"],
+        d_ff=config["encoder_ffn_dim"],
+        heads=config["encoder_attention_heads"],
+        encoder_layers=config["encoder_layers"],
+        decoder_layers=config["decoder_layers"],
+        dropout=config.get("dropout", 0.1),
+        attention_dropout=config.get("attention_dropout", 0.0),
+        activation_dropout=config.get("activation_dropout", 0.0),
+        activation=ACTIVATIONS[activation],
+        attention_bias=True,
+        output_bias=True,
+        source_vocabulary=vocabulary,
+        target_vocabulary=vocabulary,
+    )
 
 
 def _languages(folder: Path) -> tuple[str, str]:
@@ -227,9 +225,10 @@ def _languages(folder: Path) -> tuple[str, str]:
 def _decode(folder: Path, config: dict[str, Any]) -> DecodeOptions:
     """The search's width and length penalty; how long an output may be is ours to say."""
     path = folder / "generation_config.json"
-    told = config | (read_json(path) if path.exists() else {})
+    given = config | (read_json(path) if path.exists() else {})
+    told = {"num_beams": 4, "length_penalty": 1.0} | {key: value for key, value in given.items() if value is not None}
     try:
-        return DecodeOptions(beam=told.get("num_beams") or 4, length_penalty=told.get("length_penalty") or 1.0)
+        return DecodeOptions(beam=told["num_beams"], length_penalty=told["length_penalty"])
     except ValidationError as error:
         raise UserError(f"{path}: {error.errors()[0]['msg']}") from None
 
@@ -241,6 +240,8 @@ def _check(bundle: Bundle) -> None:
         raise UserError(f"Transformers' Marian and Pegasus are otherwise: this model {what}")
     if not bundle.one_vocabulary or len(set(c.tie)) < 3:
         raise UserError("Transformers' Marian and Pegasus have one vocabulary and one embedding; this model has more")
+    if c.norm_eps != EPS:
+        raise UserError(f"Transformers' Marian and Pegasus normalise with {EPS}; this model with {c.norm_eps}")
     if c.positions != "sinusoidal" or c.attention != "full":
         raise UserError(
             f"Transformers' Marian and Pegasus have sinusoids and full attention; this model has {c.positions} "

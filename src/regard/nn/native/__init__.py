@@ -99,6 +99,11 @@ def ready(*tensors: Tensor) -> bool:
     )
 
 
+def heard(layer: nn.Module) -> bool:
+    """Whether somebody listens to what the layer does, or changes it first: then it must run as a layer."""
+    return any((layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks))
+
+
 def norms(norm: nn.Module, *tensors: Tensor) -> bool:
     """`ready` for a norm: a plain one, with gain and bias, of this width, that nobody listens to."""
     return (
@@ -107,7 +112,7 @@ def norms(norm: nn.Module, *tensors: Tensor) -> bool:
         and norm.bias is not None
         and norm.normalized_shape == tensors[0].shape[-1:]
         and norm.weight.dtype == norm.bias.dtype == torch.float32
-        and not any((norm._forward_hooks, norm._forward_pre_hooks, norm._backward_hooks, norm._backward_pre_hooks))
+        and not heard(norm)
         and ready(*tensors)
     )
 

@@ -25,13 +25,16 @@ class CannotBuild(Exception):
 @functools.cache
 def library(folder: Path) -> ctypes.CDLL:
     """The compiled steps; made on this machine, unless they are in the folder from before."""
-    compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise CannotBuild("there is no C compiler")
-    try:
-        return _built(compiler, folder, FLAGS)
-    except CannotBuild:  # not every compiler knows the machine's name for itself
-        return _built(compiler, folder, FLAGS[1:])
+    problem = CannotBuild("there is no C compiler")
+    for compiler in filter(None, map(shutil.which, COMPILERS)):
+        for flags in (FLAGS, FLAGS[1:]):  # not every compiler knows the machine's name for itself
+            try:
+                return _built(compiler, folder, flags)
+            except CannotBuild as why:
+                problem = why
+            except OSError as error:  # no folder for temporary files, say
+                problem = CannotBuild(str(error))
+    raise problem
 
 
 def _built(compiler: str, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
@@ -47,16 +50,19 @@ def _built(compiler: str, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
         made = Path(place) / path.name
         _said([compiler, *flags, str(SOURCE), "-o", str(made), "-lm"])
         _keep(made, path)
-        try:
-            return ctypes.CDLL(str(made))  # stays in memory when the file goes
-        except OSError as error:
-            raise CannotBuild(f"they cannot be loaded: {error}") from None
+        # It stays in memory when the file goes. Where code in the one folder may not be run, it may be in the other.
+        for file in (made, path) if _ours(path) else (made,):
+            try:
+                return ctypes.CDLL(str(file))
+            except OSError as error:
+                problem = CannotBuild(f"they cannot be loaded: {error}")
+        raise problem
 
 
 def _ours(path: Path) -> bool:
     """Code that another user may have put there is not run."""
     try:
-        return path.stat().st_uid == os.getuid()
+        return path.stat().st_uid == path.parent.stat().st_uid == os.getuid()
     except (OSError, AttributeError):  # not there, or a system without users
         return False
 

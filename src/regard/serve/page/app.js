@@ -57,6 +57,7 @@ function start(info) {
       place.sentence = i || null;
       write(place);
       mark();
+      clearTimeout(timer);
       look();
     }));
     const mark = () => chips.forEach((chip, i) => chip.setAttribute("aria-pressed", String(i === at)));

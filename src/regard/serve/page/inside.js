@@ -36,6 +36,7 @@ export function inside(root, view, onView) {
   let current = NAMES.includes(view) ? view : NAMES[0];
   let sentence = null;
   let data = null;
+  let seen = null; // the sentence that the data are of, in letters
   let state = null;
   let mounted = null;
   let asked = null;
@@ -81,9 +82,13 @@ export function inside(root, view, onView) {
 
   async function look(next) {
     asked?.abort();
-    if (JSON.stringify(next) === JSON.stringify(sentence) && data) return;
     sentence = next;
     if (!sentence) return;
+    const wanted = JSON.stringify(sentence);
+    if (data && wanted === seen) { // another one was asked for, and is not wanted any more
+      settle();
+      return;
+    }
     asked = new AbortController();
     const { signal } = asked;
     panel.classList.add("old");
@@ -92,6 +97,7 @@ export function inside(root, view, onView) {
       const found = await unpack(await post("/api/look", { ...sentence, packed: true }, signal));
       if (data?.roles && data.languages.join() === found.languages.join()) found.roles = data.roles;
       data = found;
+      seen = wanted;
       state = kept(shared(data), state);
       list.set(current); // before there was a sentence they were hidden, and could not be scrolled to
       draw();
@@ -101,6 +107,10 @@ export function inside(root, view, onView) {
       clear();
       place.append(el("p", { class: "r-lead" }, error.message));
     }
+    settle();
+  }
+
+  function settle() {
     panel.classList.remove("old");
     wait.hidden = true;
   }
