@@ -28,6 +28,8 @@ from regard.data.formats import read_lines
 from regard.data.sets import get
 from regard.tasks.scores import score
 from regard.text import Tokenizer
+from regard.training.fit import FIRST_LINE
+from regard.training.run import Run
 from regard.training.session import train
 
 FOLDER = RUNS / "time-to-quality"
@@ -177,14 +179,14 @@ def _bleu(checkpoint: Path, tokenizer: Tokenizer, source: list[str], references:
 def _our_runs(wanted: float, plans: Sequence[int]) -> list[dict[str, Any]]:
     """Runs of growing length until one reaches the BLEU wanted."""
     rows: list[dict[str, Any]] = []
-    speed: float | None = None  # seconds an update
+    _, seconds = _ours("calibration", CALIBRATION)
+    first, last = (event["seconds"] for event in Run(FOLDER / "calibration").events() if event["event"] == "train")
+    each = (last - first) / (CALIBRATION - FIRST_LINE)
+    around = seconds - each * CALIBRATION  # what else a run does: the tokenizer, a validation
     for planned in plans:
-        if speed is None:
-            _, seconds = _ours("calibration", CALIBRATION)
-            speed = seconds / CALIBRATION
-        bundle, seconds = _ours(f"ours-{planned}", int(planned / speed))
+        bundle, seconds = _ours(f"ours-{planned}", max(1, int((planned - around) / each)))
         updates = bundle.training["steps"]
-        speed = seconds / updates
+        each = (seconds - around) / updates
         rows.append(
             {
                 "planned": planned,

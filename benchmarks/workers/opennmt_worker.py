@@ -3,6 +3,7 @@
 Its checkpoints hold an argparse Namespace, which torch refuses to load unless told that it may.
 """
 
+import os
 import sys
 import tempfile
 from argparse import Namespace
@@ -25,7 +26,7 @@ def engine(beam):
     if beam not in engines:
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as none:
             options = ["-model", sys.argv[1], "-src", none.name, "-beam_size", str(beam), "-gpu", "-1"]
-            options += ["-batch_size", "64", "-world_size", "0", "-report_time"]
+            options += ["-batch_size", "64", "-world_size", "0", "-report_time", "-output", os.devnull]
             chosen = _get_parser().parse_args(options)
             ArgumentParser.validate_translate_opts(chosen)  # as its command does
             ArgumentParser._get_all_transform_translate(chosen)
