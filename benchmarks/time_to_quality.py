@@ -219,7 +219,7 @@ def _ours(name: str, updates: int) -> tuple[Bundle, float]:
         f"train.steps={updates}",
         f"train.warmup={max(20, updates // 10)}",
         f"train.validate_every={updates}",
-        f"train.save_every={max(1, updates // 60)}",
+        f"train.save_every={updates // 60 or updates}",
         "model.dropout=0.15",  # a few epochs: nothing is known by heart yet
     ]
     start = time.perf_counter()
