@@ -50,7 +50,8 @@ def run() -> dict[str, Any]:
     ours = _our_runs(theirs["bleu"], [round(theirs["seconds"] / times) for times in PLANS])
     reached = [row for row in ours if row["BLEU"] >= theirs["bleu"]]
     figures: dict[str, Any] = {
-        "about": "Transformer-Tiny on Multi30k en-de; BLEU on test_2016_flickr, lower-cased and tokenised, beam 5.",
+        "about": "Transformer-Tiny on Multi30k en-de; BLEU on test_2016_flickr, lower-cased and tokenised, beam 5. "
+        "OpenNMT-py's run is planned for an hour by the speed of its first updates; what it took counts.",
         "opennmt_hour_bleu": theirs["bleu"],
         "opennmt_updates": theirs["updates"],
         "opennmt_seconds": theirs["seconds"],
@@ -177,7 +178,7 @@ def _bleu(checkpoint: Path, tokenizer: Tokenizer, source: list[str], references:
 
 
 def _our_runs(wanted: float, plans: Sequence[int]) -> list[dict[str, Any]]:
-    """Runs of growing length until one reaches the BLEU wanted."""
+    """Runs of growing length until one reaches the BLEU wanted, and one more, to see how it goes on."""
     rows: list[dict[str, Any]] = []
     _, seconds = _ours("calibration", CALIBRATION)
     first, last = (event["seconds"] for event in Run(FOLDER / "calibration").events() if event["event"] == "train")
@@ -197,7 +198,7 @@ def _our_runs(wanted: float, plans: Sequence[int]) -> list[dict[str, Any]]:
             }
         )
         print(rows[-1])
-        if rows[-1]["BLEU"] >= wanted:
+        if any(row["BLEU"] >= wanted for row in rows[:-1]):
             break
     return rows
 
