@@ -27,18 +27,19 @@ def chart(
     *,
     log_x: bool = False,
     log_y: bool = False,
+    width: int = WIDTH,
 ) -> str:
     """Lines with their names at their ends; a name may be empty. An axis that is not logarithmic begins at zero."""
     lines = {name: sorted(line) for name, line in lines.items() if line}
     colours = [COLOURS[i % len(COLOURS)] for i in range(len(lines))]
     right = RIGHT + LETTER * max(map(len, lines), default=0)
-    xs = _axis([x for line in lines.values() for x, _ in line], log_x, LEFT, WIDTH - right, tight=True)
+    xs = _axis([x for line in lines.values() for x, _ in line], log_x, LEFT, width - right, tight=True)
     ys = _axis([y for line in lines.values() for _, y in line], log_y, HEIGHT - BOTTOM, TOP)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}" '
         f'font-family="system-ui, -apple-system, Segoe UI, sans-serif" font-size="{FONT}" role="img">',
         f"<title>{escape(title)}</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#fff"/>',
+        f'<rect width="{width}" height="{HEIGHT}" rx="6" fill="#fff"/>',
         _text(14, 25, title, INK, weight=600),
         _text(14, 46, y_label, MUTED),
         _text((xs.start + xs.end) / 2, HEIGHT - 13, x_label, MUTED, anchor="middle"),
