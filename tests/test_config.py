@@ -247,6 +247,9 @@ def test_files_and_another_task() -> None:
     assert (recipe.network_name, recipe.shape().d_model, recipe.train.optimizer) == ("bert", 128, "adamw")
     assert (recipe.data.label, recipe.data.text) == ("2", ("1",))
     assert default_recipe(["texts.csv"], ["task=classification", "model.name=textcnn"]).network_name == "textcnn"
+    assert recipe.train.patience > 0  # a few hundred examples are not read for hours
+    assert default_recipe(["texts.csv"], ["task=classification", "steps=9"]).train.steps == 9
+    assert default_recipe(["book.txt"], ["task=language"]).train.patience == 0
     with pytest.raises(UserError, match="task 'singing' is not known"):
         default_recipe(["texts.csv"], ["task=singing"])
 

@@ -197,6 +197,8 @@ TASKS: dict[str, tuple[str, ...]] = {
 # Of classification's scores those that a kind of label has not.
 LACKING = {"one": ("pearson", "spearman"), "several": ("matthews", "pearson", "spearman"),
            "number": ("accuracy", "macro_f1", "f1", "matthews")}  # fmt: skip
+LABELLED = ("classification", "tagging", "answering")
+SHORT = {"steps": 2000, "validate_every": 100, "patience": 5}  # labels are few: what is learned soon gets no better
 WRITING = ("translation", "summarisation")  # from one text to another; a summary's source is cut, not left out
 
 # What a recipe leaves open is as the Transformer was published, to translate. For what only reads, or writes on:
@@ -367,6 +369,8 @@ def default_recipe(files: Sequence[str], overrides: Sequence[str] = ()) -> Recip
         tree["model"] = {key: value for key, value in tree["model"].items() if key in known}
     elif name in MODELS:  # the task's own defaults, and a network that an ordinary computer can train
         tree = {"model": {"size": "mini"} if "mini" in MODELS[name].sizes else {}}
+        if task in LABELLED:
+            tree["train"] = SHORT
     tree["data"] = {"train": list(files)}
     if len(files) == 2:
         endings = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
