@@ -643,28 +643,17 @@ def test_what_was_best_on_another_set_or_by_another_score_is_not_the_best(
     assert go("metric=chrf", "steps=18", resume=True).training["best_step"] == 18
 
 
-def test_the_best_is_kept_when_a_run_is_made_longer(
-    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("final", "best"), [("best", 3), ("last", 15)])
+def test_the_best_is_kept_when_a_run_is_made_longer_unless_it_ended_with_others(
+    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch, final: str, best: int
 ) -> None:
     options: dict[str, Any] = {"metric": "loss", "validate_every": 3, "keep": 9}
     dev_losses(monkeypatch, 3.0, 5.0, 6.0, 4.0)
-    run(pairs, tmp_path, **options, final="best")
+    run(pairs, tmp_path, **options, final=final)
     dev_losses(monkeypatch, 7.0)
     found = run(pairs, tmp_path, resume=True, steps=15, **options, final="best")
-    assert found.training["best_step"] == 3
-    assert all(torch.equal(dict(found.model.named_parameters())[n], w) for n, w in weights(tmp_path, 3).items())
-
-
-def test_the_best_is_sought_anew_where_the_run_ended_with_others(
-    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options: dict[str, Any] = {"metric": "loss", "validate_every": 3, "keep": 9}
-    dev_losses(monkeypatch, 3.0, 5.0, 6.0, 4.0)
-    run(pairs, tmp_path, **options, final="last")
-    dev_losses(monkeypatch, 7.0)
-    found = run(pairs, tmp_path, resume=True, steps=15, **options, final="best")
-    assert found.training["best_step"] == 15
-    assert all(torch.equal(dict(found.model.named_parameters())[n], w) for n, w in weights(tmp_path, 15).items())
+    assert found.training["best_step"] == best
+    assert all(torch.equal(dict(found.model.named_parameters())[n], w) for n, w in weights(tmp_path, best).items())
 
 
 def test_equal_bleu_is_decided_by_the_loss(tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:

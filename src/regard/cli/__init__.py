@@ -76,7 +76,10 @@ def main() -> NoReturn:
     except BrokenPipeError:
         _leave_quietly()
     except OSError as error:
-        _leave_quietly()  # or what could not be written would be tried again at the end
+        try:
+            sys.stdout.flush()
+        except OSError:  # what could not be written would be tried again at the end
+            _leave_quietly()
         code = _told(": ".join(map(str, filter(None, (error.filename, error.strerror or error)))))
     except KeyboardInterrupt:
         code = 130
@@ -94,5 +97,5 @@ def _told(mistake: str) -> int:
 
 
 def _leave_quietly() -> None:
-    """The reader went away, as `| head` does: what is still to be written goes nowhere."""
+    """The reader went away, as `| head` does, or there is no room: what is still to be written goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

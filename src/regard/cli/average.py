@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from regard.bundle import Bundle
 
 
-def _shapes(bundle: "Bundle") -> dict[str, tuple[int, ...]]:
-    return {name: tuple(p.shape) for name, p in bundle.model.named_parameters()}
-
-
 def average(
     sources: Annotated[list[Path], typer.Argument(help="Models of one shape, or one run's folder (its checkpoints).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the new model.")],
@@ -40,11 +36,7 @@ def average(
     else:
         bundles = [bundle, *(load_bundle(path) for path in sources[1:])]
         for other in bundles[1:]:
-            same = (other.source.checksum, other.target.checksum) == (bundle.source.checksum, bundle.target.checksum)
-            alike = (other.name, other.task, other.labels, _shapes(other)) == (
-                bundle.name, bundle.task, bundle.labels, _shapes(bundle),
-            )  # fmt: skip
-            if other.model.config != bundle.model.config or not same or not alike:
+            if _sort(other) != _sort(bundle):
                 raise UserError(f"{other.path} has another shape, tokenizer or labels than {bundle.path}")
         weights = [{n: p.detach() for n, p in b.model.named_parameters()} for b in bundles]
         names = [str(path) for path in sources]
@@ -54,3 +46,10 @@ def average(
     bundle.training["averaged"] = ", ".join(names)
     bundle.save(out)
     print(f"{out}: the mean of {', '.join(names)}; score it with `regard evaluate {out}`")
+
+
+def _sort(bundle: "Bundle") -> tuple[object, ...]:
+    """What models must share so that a mean of them is one."""
+    shapes = {name: p.shape for name, p in bundle.model.named_parameters()}
+    tokenizers = bundle.source.checksum, bundle.target.checksum
+    return bundle.name, bundle.task, bundle.model.config, bundle.labels, tokenizers, shapes

@@ -56,6 +56,8 @@ def evaluate(
     from regard.training.prepare import small_set
 
     task = read_facts(model)["task"]
+    if column and task not in ("classification", "tagging"):
+        raise UserError(f"--text is for tables and columns; a model for {task} reads none")
     if task not in WRITING:
         others = {
             "--against": against, "--output": output, "--with": ensemble, "--beam": beam, "--tokenize": tokenize,
@@ -66,16 +68,13 @@ def evaluate(
             if asked is not None and asked is not False:
                 raise UserError(f"{option} is for models that translate or summarise; {model} is one for {task}")
         system, given = load(model, device=device), [str(f) for f in files or []]
-        if column and task not in ("classification", "tagging"):
-            raise UserError(f"--text is for tables and columns; a model for {task} reads none")
-        if task not in ("language", "two-way"):
+        if task == "language":
+            _evaluate_text(system, model, given, as_json)
+        elif task == "two-way":
+            _evaluate_two_way(system, model, given, as_json)
+        else:
             _evaluate_reading(system, model, given, column or [], as_json)
-            return
-        way = _evaluate_text if task == "language" else _evaluate_two_way
-        way(system, model, given, as_json)
         return
-    if column:
-        raise UserError(f"--text is for tables and columns; a model for {task} reads none")
     if output is not None and not output.parent.is_dir():
         raise UserError(f"cannot write {output}: there is no folder {output.parent}")
     options = decode_options(beam=beam, length_penalty=length_penalty)

@@ -251,8 +251,8 @@ class Tokenizer:
     def standalone(self, *, framed: bool = False, segments: int = 2) -> dict[str, Any]:
         """For programs that know the `tokenizers` library alone: it adds the first space and the end symbol itself.
 
-        framed: with begin and end around a text, and between the two of a pair, as encoders want it. segments: of a
-        pair, the second text has the number of its own that it has with two.
+        framed: with begin and end around a text, and between the two of a pair, as encoders want it.
+        segments: 2 where the second of a pair has a number of its own, else 1.
         """
         inner = Inner.from_str(self._inner.to_str())
         if self.kind != IMPORTED:
