@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from regard.bundle import Bundle, load_bundle, read_facts
-from regard.config import GENTLE, WRITING, Recipe, load_recipe, make_recipe
+from regard.config import WRITING, Recipe, load_recipe
 from regard.data.cache import fingerprint
 from regard.errors import UserError
 from regard.files import cache_folder, sweep, write_text
 from regard.memory import keep_freed_memory
-from regard.models import MODELS
 from regard.nn import native
 from regard.tasks.task import Asked, Pairs, Task, kept
 from regard.training.checkpoint import Checkpoint
@@ -26,7 +25,7 @@ from regard.training.optim import freeze, rate
 from regard.training.prepare import PREPARE, absolute_paths, training_corpus
 from regard.training.run import TOKENIZERS, Run
 from regard.training.signals import Stop
-from regard.training.transfer import take_weights, with_decoder
+from regard.training.transfer import like, not_taken, take_weights, with_decoder
 from regard.training.update import choose_device, mixed
 from regard.workers import no_denormals, parts_for
 
@@ -90,8 +89,8 @@ class _Session:
         if self.parent is not None and self.parent.name == "bert" and recipe.task in WRITING:
             torch.manual_seed(mixed(recipe.seed, 0))  # the decoder's first weights
             self.parent = with_decoder(self.parent, recipe)
-        self.recipe = absolute_paths(_like(recipe, self.parent) if self.parent else recipe, base)
-        self.not_taken = _not_taken(recipe, self.parent) if self.parent else []
+        self.recipe = absolute_paths(like(recipe, self.parent) if self.parent else recipe, base)
+        self.not_taken = not_taken(recipe, self.parent) if self.parent else []
         self.pairs, self.dev = pairs, dev
         self.task: Task
         self.facts: dict[str, Any]
@@ -374,43 +373,6 @@ class _Session:
 
 def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
     return {(name, str(value)) for name, value in facts.items()}
-
-
-def _not_taken(recipe: Recipe, parent: Bundle) -> list[str]:
-    """What the recipe says of the model's shape and the model to go on from decides otherwise."""
-    if recipe.network_name != parent.name:
-        return [f"model.name is {parent.name!r}, not {recipe.network_name!r}"] if "name" in recipe.model else []
-    asked = {**MODELS[parent.name].sizes.get(recipe.model.get("size", ""), {}), **recipe.model}
-    there, wanted = (config.model_dump(mode="json") for config in (parent.model.config, recipe.shape()))
-    keys = [key for key in asked if key in there and not key.endswith("dropout")]
-    return [f"model.{key} is {there[key]!r}, not {wanted[key]!r}" for key in keys if there[key] != wanted[key]]
-
-
-def _like(recipe: Recipe, parent: Bundle) -> Recipe:
-    """The recipe with the shape and languages of the model to go on from."""
-    config = parent.model.config.model_dump(
-        mode="json", exclude={"source_vocabulary", "target_vocabulary", "vocabulary"}
-    )
-    dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout") and key in config}
-    model = {"name": parent.name, **config, **dropouts}
-    shared = parent.source.checksum == parent.target.checksum
-    if parent.source.uncased and recipe.task in (*WRITING, "language", "two-way"):
-        raise UserError(
-            f"{recipe.task} has words with capitals to give, and the model to go on from was trained without any "
-            "(tokenizer.uncased); train one with tokenizer.uncased=false"
-        )
-    if recipe.tokenizer.uncased and not parent.source.uncased:
-        raise UserError("tokenizer.uncased: the model to go on from has a tokenizer of its own, which is not uncased")
-    taken = {"kind": parent.source.kind, "shared": shared, "uncased": parent.source.uncased}
-    tokenizer = recipe.tokenizer.model_copy(update=taken)
-    unnamed = {"source": parent.languages[0]} if recipe.data.source == "source" else {}
-    unnamed |= {"target": parent.languages[1]} if recipe.data.target == "target" else {}
-    data = recipe.data.model_copy(update=unnamed)
-    open_rate = recipe.train.lr is None and recipe.train.schedule != "paper" and recipe.task not in WRITING
-    gentle = {"lr": GENTLE} if open_rate else {}
-    train = recipe.train.model_copy(update=gentle)
-    changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer, "data": data, "train": train})
-    return make_recipe(changed.model_dump(exclude_none=True))  # checked again: the shape is another
 
 
 def average(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What a new model takes from an old one: a body, a head as far as it fits, or an encoder (Rothe 2020)."""
+"""What a new model takes from an old one: its shape, a body, a head as far as it fits, or an encoder (Rothe 2020)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,11 +8,48 @@ import torch
 from torch import Tensor, nn
 
 from regard.bundle import Bundle
-from regard.config import Recipe
+from regard.config import GENTLE, WRITING, Recipe, make_recipe
 from regard.errors import UserError
-from regard.models import Bert, Transformer
+from regard.models import MODELS, Bert, Transformer
 from regard.nn.position import Learned
 from regard.training.fit import load_weights
+
+
+def like(recipe: Recipe, parent: Bundle) -> Recipe:
+    """The recipe with the shape and languages of the model to go on from."""
+    config = parent.model.config.model_dump(
+        mode="json", exclude={"source_vocabulary", "target_vocabulary", "vocabulary"}
+    )
+    dropouts = {key: value for key, value in recipe.model.items() if key.endswith("dropout") and key in config}
+    model = {"name": parent.name, **config, **dropouts}
+    shared = parent.source.checksum == parent.target.checksum
+    if parent.source.uncased and recipe.task in (*WRITING, "language", "two-way"):
+        raise UserError(
+            f"{recipe.task} has words with capitals to give, and the model to go on from was trained without any "
+            "(tokenizer.uncased); train one with tokenizer.uncased=false"
+        )
+    if recipe.tokenizer.uncased and not parent.source.uncased:
+        raise UserError("tokenizer.uncased: the model to go on from has a tokenizer of its own, which is not uncased")
+    taken = {"kind": parent.source.kind, "shared": shared, "uncased": parent.source.uncased}
+    tokenizer = recipe.tokenizer.model_copy(update=taken)
+    unnamed = {"source": parent.languages[0]} if recipe.data.source == "source" else {}
+    unnamed |= {"target": parent.languages[1]} if recipe.data.target == "target" else {}
+    data = recipe.data.model_copy(update=unnamed)
+    open_rate = recipe.train.lr is None and recipe.train.schedule != "paper" and recipe.task not in WRITING
+    gentle = {"lr": GENTLE} if open_rate else {}
+    train = recipe.train.model_copy(update=gentle)
+    changed = recipe.model_copy(update={"model": model, "tokenizer": tokenizer, "data": data, "train": train})
+    return make_recipe(changed.model_dump(exclude_none=True))  # checked again: the shape is another
+
+
+def not_taken(recipe: Recipe, parent: Bundle) -> list[str]:
+    """What the recipe says of the model's shape and the model to go on from decides otherwise."""
+    if recipe.network_name != parent.name:
+        return [f"model.name is {parent.name!r}, not {recipe.network_name!r}"] if "name" in recipe.model else []
+    asked = {**MODELS[parent.name].sizes.get(recipe.model.get("size", ""), {}), **recipe.model}
+    there, wanted = (config.model_dump(mode="json") for config in (parent.model.config, recipe.shape()))
+    keys = [key for key in asked if key in there and not key.endswith("dropout")]
+    return [f"model.{key} is {there[key]!r}, not {wanted[key]!r}" for key in keys if there[key] != wanted[key]]
 
 
 def take_weights(model: nn.Module, parent: Bundle, task: str, labels: Sequence[str]) -> None:
