@@ -5,6 +5,7 @@
 
 import importlib
 import json
+import signal
 import sys
 
 from benchmarks.results import PICTURES, REPORT, RESULTS, page, write
@@ -35,6 +36,7 @@ NAMES = {
     "squad": "benchmarks.squad",
 }
 QUICK = ("demo", "quick")
+STOPPED = "stopped; a training that was begun is gone on with by the same command"
 
 
 def main() -> None:
@@ -43,25 +45,30 @@ def main() -> None:
     for name in wanted:
         if name not in NAMES:
             sys.exit(f"no benchmark is called {name!r}; there are {', '.join(NAMES)}")
-        benchmark = importlib.import_module(NAMES[name])
-        try:
-            path = write(name, benchmark.run())
-        except UserError as error:
-            sys.exit(f"{name}: {error}")
-        except (Stopped, KeyboardInterrupt):
-            sys.exit(f"{name}: stopped; the same command goes on with it")
-        print(f"written: {path}")
-    report()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))  # processes of peers are ended, too
+    try:
+        for name in wanted:
+            print(f"written: {write(name, importlib.import_module(NAMES[name]).run())}")
+    except UserError as error:
+        sys.exit(f"{name}: {error}")
+    except (Stopped, KeyboardInterrupt):
+        sys.exit(f"{name}: {STOPPED}")
+    finally:
+        report()
 
 
 def report() -> None:
     """docs/benchmarks.md and its pictures, from the measured files alone."""
+    about = {}
     for name, module in NAMES.items():
         benchmark, measured = importlib.import_module(module), RESULTS / f"{name}.json"
+        about[name] = benchmark.ABOUT
         if hasattr(benchmark, "plots") and measured.exists():
-            for picture, svg in benchmark.plots(json.loads(measured.read_text(encoding="utf-8"))).items():
-                write_text(PICTURES / f"{picture}.svg", svg)
-    REPORT.write_text(page(), encoding="utf-8")
+            content = json.loads(measured.read_text(encoding="utf-8"))
+            if not content.get("unfinished"):
+                for picture, svg in benchmark.plots(content).items():
+                    write_text(PICTURES / f"{picture}.svg", svg)
+    write_text(REPORT, page(about))
 
 
 if __name__ == "__main__":

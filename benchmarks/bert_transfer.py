@@ -10,6 +10,12 @@ from benchmarks.runs import data_files, trained
 from regard.bundle import Bundle
 from regard.models import HEADS, MODELS
 
+ABOUT = (
+    "A small BERT pre-trained on WikiText-2, then SST-2's 6,920 sentences; accuracy on dev, mean of three seeds, "
+    "against random weights of the same shape with the same tokenizer. Each arm has the weights after its last step, "
+    "and a learning rate that was chosen on this very set."
+)
+
 SEEDS = (1, 2, 3)
 # Three epochs, scored after the last step.
 TUNING = ["steps=648", "warmup=65", "ema=0", "rdrop=0", "validate_every=216", "final=last"]
@@ -34,9 +40,6 @@ def run() -> dict[str, Any]:
         rows.append({"from": arm, "accuracy": round(accuracies[arm], 4), "each": found, "seconds of a run": spent})
     words = parent.scores["dev"]
     return {
-        "about": "A small BERT pre-trained on WikiText-2, then SST-2's 6,920 sentences; accuracy on dev, mean of three "
-        "seeds, against random weights of the same shape with the same tokenizer. Each arm has the weights after its "
-        "last step, and a learning rate that was chosen on this very set.",
         "gain": round(accuracies["pretrained"] - accuracies["scratch"], 4),
         "accuracy_pretrained": round(accuracies["pretrained"], 4),
         "accuracy_scratch": round(accuracies["scratch"], 4),

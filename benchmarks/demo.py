@@ -6,12 +6,13 @@ from typing import Any
 from benchmarks.results import RUNS
 from regard.demo import run as demo
 
+ABOUT = "The embedded corpus, trained and scored by `regard demo`."
+
 
 def run() -> dict[str, Any]:
     start = time.perf_counter()
     report = demo(RUNS / "demo", fresh=True)
     return {
-        "about": "The embedded corpus, trained and scored by `regard demo`.",
         "bleu.test": report["bleu"]["test"],
         "bleu.compositional": report["bleu"]["compositional"],
         "bleu.longer": report["bleu"]["longer"],

@@ -32,8 +32,9 @@ from regard.training.run import Run
 from regard.training.session import train
 from regard.workers import parts_for
 
+ABOUT = "Each row in a process of its own; its memory is the peak of its anonymous pages (RssAnon)."
+
 FOLDER = RUNS / "growth"
-PICTURES = ROOT / "docs" / "pictures"
 PAUSE = 0.02  # seconds between two looks at a process's memory
 
 # One setting is varied at a time, the others stay as they are here.
@@ -68,22 +69,16 @@ def run() -> dict[str, Any]:
         for value in values:
             rows[STEP].append({"varied": varied, "value": value} | measured("step", BASE | {varied: value}))
             print(rows[STEP][-1], flush=True)
-        write("growth", _figures(rows))
     for pairs, dev in CORPORA:
         rows[CORPUS].append(on_corpus(pairs, dev))
         print(rows[CORPUS][-1], flush=True)
-        write("growth", _figures(rows))
-    figures = _figures(rows)
-    PICTURES.mkdir(exist_ok=True)
-    for name, picture in plots(figures).items():
-        (PICTURES / f"{name}.svg").write_text(picture, encoding="utf-8")
-    return figures
+        write("growth", _figures(rows), complete=False)
+    return _figures(rows)
 
 
 def _figures(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """What has been measured so far."""
     figures: dict[str, Any] = {
-        "about": "Each row in a process of its own; its memory is the peak of its anonymous pages (RssAnon).",
         "base": ", ".join(f"{key} {value:,}" for key, value in BASE.items()),
     }
     peaks = {(row["pairs"], row["dev"]): row["peak MB"] for row in rows[CORPUS]}

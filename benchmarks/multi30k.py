@@ -5,6 +5,8 @@ from typing import Any
 from benchmarks.results import write
 from benchmarks.runs import data_files, facts, trained
 
+ABOUT = "Transformer-Tiny on Multi30k en-de, test_2016_flickr. Published: 41.02 (lower-cased, tokenised)."
+
 # The same recipe on the raw text, fewer steps: cased, untokenised, scored by sacreBLEU's own tokenizer.
 CASED = [
     "train.steps=2000",
@@ -22,13 +24,13 @@ CASED = [
 def run() -> dict[str, Any]:
     lower, seconds = trained("multi30k", "multi30k", "multi30k-tiny.toml")
     figures: dict[str, Any] = {
-        "about": "Transformer-Tiny on Multi30k en-de, test_2016_flickr. Published: 41.02 (lower-cased, tokenised).",
         "bleu_lc_tok": round(lower.scores["test"]["BLEU"]["value"], 2),
+        "within_100_minutes": seconds <= 6000,
         **facts(lower, seconds),
         "signature_lc_tok": lower.scores["test"]["BLEU"]["signature"],
         "data": data_files(lower),
     }
-    write("multi30k", figures)  # the figure asked for is there before the second training begins
+    write("multi30k", figures, complete=False)  # the figure asked for is there before the second training begins
     cased, cased_seconds = trained("multi30k-cased", "multi30k", "multi30k-tiny.toml", CASED)
     return figures | {
         "bleu_cased": round(cased.scores["test"]["BLEU"]["value"], 2),

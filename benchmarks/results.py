@@ -4,65 +4,75 @@ import json
 import os
 import platform
 import subprocess
-import sys
+from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from benchmarks.flops import peak
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 RUNS = ROOT / "benchmarks" / "runs"
 REPORT = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "pictures"
-PACKAGES = ("regard", "torch", "tokenizers", "sacrebleu", "numpy")
+PACKAGES = (
+    "regard",
+    "torch",
+    "tokenizers",
+    "sacrebleu",
+    "numpy",
+    "ctranslate2",
+    "scikit-learn",
+    "seqeval",
+    "rouge-score",
+)
+KEPT: list[str] = []  # trainings of an earlier session that these figures rest on
 
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        model = names[0] if names else model
     return {
-        "cpu": model,
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "system": platform.system(),
-        "gflops": round(_gflops()),
+        "gflops": round(peak(seconds=1.0) / 1e9),  # so that figures of different machines can be set side by side
     }
 
 
-def _gflops(size: int = 1536, repeats: int = 6) -> float:
-    """The matrix product's speed here, so that figures from different machines can be set beside each other."""
-    import time
-
-    a, b = torch.randn(size, size), torch.randn(size, size)
-    a @ b
-    best = min(_timed(lambda: a @ b, time.perf_counter) for _ in range(repeats))
-    return 2 * size**3 / best / 1e9
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
-def _timed(work: Any, clock: Any) -> float:
-    start = clock()
-    work()
-    return float(clock() - start)
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
-def write(name: str, figures: dict[str, Any]) -> Path:
-    """Writes results/NAME.json and prints the figures."""
+def today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+def write(name: str, figures: dict[str, Any], *, complete: bool = True) -> Path:
+    """Writes results/NAME.json and prints the figures. complete: there is nothing more to come."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    content = figures | {
-        "commit": _commit(),
+    content = figures | ({} if complete else {"unfinished": True}) | ({"kept": KEPT} if KEPT else {})
+    content |= {
+        "commit": commit(),
         "machine": machine(),
-        "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "versions": versions() | figures.get("versions", {}),
+        "date": today(),
         "command": f"make bench NAME={name}",
     }
     path = RESULTS / f"{name}.json"
@@ -73,7 +83,7 @@ def write(name: str, figures: dict[str, Any]) -> Path:
     return path.relative_to(ROOT)
 
 
-def _commit() -> str:
+def commit() -> str:
     """With "-dirty" if the code is another than the commit's; what a benchmark has just written is no such thing."""
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!docs")
     return (_git("rev-parse", "--short", "HEAD") or "unknown") + ("-dirty" if changed else "")
@@ -83,8 +93,8 @@ def _git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def page() -> str:
-    """docs/benchmarks.md, made from the results files alone."""
+def page(about: dict[str, str]) -> str:
+    """docs/benchmarks.md, made from the results files, and what each benchmark says about itself."""
     lines = [
         "# Benchmarks",
         "",
@@ -92,18 +102,24 @@ def page() -> str:
     ]
     for path in sorted(RESULTS.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
-        about = content["machine"]
-        lines += ["", f"## {path.stem}", "", content.get("about", ""), "", "| figure | value |", "|---|---|"]
-        meta = {"commit", "machine", "versions", "date", "command", "about"}
+        on = content["machine"]
+        lines += ["", f"## {path.stem}", "", about[path.stem], "", "| figure | value |", "|---|---|"]
+        meta = {"commit", "machine", "versions", "date", "command", "about", "unfinished", "kept", "data"}
         for key, value in content.items():
-            if key not in meta and isinstance(value, int | float | str):
+            if key not in meta and _short(value):
                 lines.append(f"| {key} | {_cell(value)} |")
         where = (
-            f"{about['cpu']}, {about['cores']} cores ({about['threads']} used), {about['instruction_set']}, "
-            f"{about['gflops']} GFLOP/s in float32"
+            f"{on['cpu']}, {on['cores']} cores ({on['threads']} used), {on['instruction_set']}, "
+            f"{on['gflops']} GFLOP/s in float32"
         )
-        versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
-        lines += ["", f"`{content['command']}` at {content['commit']}, {content['date']}. {where}. {versions}."]
+        used = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
+        lines += ["", f"`{content['command']}` at {content['commit']}, {content['date']}. {where}. {used}."]
+        if data := content.get("data"):
+            lines += ["", f"Data: {', '.join(data)}."]
+        if content.get("unfinished"):
+            lines += ["", "Stopped before its end: there would be more figures."]
+        if kept := content.get("kept"):
+            lines += ["", f"Trained before: {'; '.join(kept)}."]
         for picture in sorted(PICTURES.glob(f"{path.stem}*.svg")):
             lines += ["", f"![{picture.stem}]({PICTURES.name}/{picture.name})"]
         for title, rows in content.get("tables", {}).items():
@@ -119,9 +135,13 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     return lines + ["| " + " | ".join(_cell(row[head]) for head in heads) + " |" for row in rows]
 
 
+def _short(value: Any) -> bool:
+    """A figure, or one for each of a few seeds."""
+    scalar = (int, float, str)
+    few = isinstance(value, list) and len(value) <= 8 and all(isinstance(one, scalar) for one in value)
+    return isinstance(value, scalar) or few
+
+
 def _cell(value: Any) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())
+    told = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return told.replace("|", "\\|").replace("\n", " ")

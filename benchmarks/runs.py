@@ -1,15 +1,19 @@
 """Trainings that a benchmark measures: they can be stopped and run again, and their seconds add up."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results import ROOT, RUNS
-from regard.bundle import Bundle
-from regard.config import load_recipe
+from benchmarks.results import KEPT, ROOT, RUNS, commit, processor, today
+from regard.bundle import WEIGHTS, Bundle, find_bundle
+from regard.config import Recipe, load_recipe
+from regard.data.cache import fingerprint
 from regard.data.sets import get
+from regard.errors import UserError
+from regard.files import checksum, write_text
+from regard.training.fit import Event
+from regard.training.prepare import absolute_paths
 from regard.training.progress import Show
 from regard.training.session import train
 
@@ -25,11 +29,19 @@ def trained(
         get(data)  # from $REGARD_DATA or by download
     folder, path = RUNS / name, ROOT / "recipes" / recipe
     folder.mkdir(parents=True, exist_ok=True)
-    _same_recipe(folder, load_recipe(path, overrides or []).to_toml())
+    _same_training(folder, load_recipe(path, overrides or []), path.parent, start_from)
     clock = folder / "sessions.json"
-    before: list[float] = json.loads(clock.read_text()) if clock.exists() else []
-    start = time.perf_counter()
+    before: list[dict[str, Any]] = json.loads(clock.read_text()) if clock.exists() else []
+    KEPT.extend(f"{name}, at {s['commit']} on {s['date']}, {s['cpu']}" for s in before)
+    start, here = time.perf_counter(), {"commit": commit(), "date": today(), "cpu": processor()}
     show = Show()
+
+    def note(event: Event) -> None:
+        """At every line, since it may be killed. One that only finds a finished model adds nothing."""
+        if event["event"] not in ("prepare", "warning", "finished"):
+            now = here | {"seconds": time.perf_counter() - start}
+            write_text(clock, json.dumps([*before, now]))
+
     try:
         begun = (folder / "recipe.toml").exists()
         if begun and start_from is not None and any((folder / "checkpoints").glob("*")):
@@ -40,21 +52,23 @@ def trained(
             base=path.parent,
             resume=begun,
             start_from=start_from,
-            callbacks=[show],
+            callbacks=[show, note],
         )
     finally:
         show.close()
-        sessions = [*before, time.perf_counter() - start]
-        clock.write_text(json.dumps(sessions))
-    return bundle, sum(sessions)
+    return bundle, sum(session["seconds"] for session in json.loads(clock.read_text()))
 
 
-def _same_recipe(folder: Path, asked: str) -> None:
-    """A kept run of another recipe would be told of as this one's: it is for a person to remove."""
+def _same_training(folder: Path, recipe: Recipe, base: Path, start_from: Path | None) -> None:
+    """A kept run of another recipe, other data or another model would be told of as this one: a person removes it."""
+    data = absolute_paths(recipe, base).data
+    files = fingerprint([*data.train, *data.dev, *data.test])
+    parent = checksum(find_bundle(start_from) / WEIGHTS) if start_from else ""
+    asked = recipe.to_toml() + f"# data: {sorted(files.values())}, from: {parent}\n"
     kept = folder / "asked.toml"
     if kept.exists() and kept.read_text() != asked:
-        sys.exit(f"{folder} was trained with another recipe; remove it to train anew")
-    kept.write_text(asked)
+        raise UserError(f"{folder} was trained with another recipe or other data; remove it to train anew")
+    write_text(kept, asked)
 
 
 def seeds(name: str, recipe: str, count: int = 3, start_from: Path | None = None) -> dict[str, Any]:

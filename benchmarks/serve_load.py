@@ -29,12 +29,14 @@ from benchmarks.results import ROOT, RUNS
 from regard.bundle import load_bundle
 from regard.data.formats import read_lines
 from regard.demo import run as demo
+from regard.errors import UserError
 from regard.hub.ctranslate2 import export
 from regard.serve.settings import Settings
 
 CLIENTS = 64
 SECONDS = 60
 MANY = 20_000  # requests over which memory must not grow
+ABOUT = f"The demo's model, {CLIENTS} clients who wait for each answer; then overload."
 CAPACITY = Settings().requests
 OVERLOAD = 4 * CAPACITY  # clients, each of whom asks again as soon as it is answered or refused
 OVERLOAD_SECONDS = 20
@@ -43,7 +45,7 @@ OVERLOAD_SECONDS = 20
 def run() -> dict[str, Any]:
     model = _model()
     sentences = [line.split("\t")[0] for line in read_lines(model / "data" / "test.tsv")]
-    figures: dict[str, Any] = {"about": f"The demo's model, {CLIENTS} clients who wait for each answer; then overload."}
+    figures: dict[str, Any] = {}
     with _server(model) as (address, process):
         asyncio.run(_measure(address, process.pid, sentences, figures))
     return figures | _peer(model, sentences, figures)
@@ -88,10 +90,9 @@ def _peer(model: Path, sentences: list[str], ours: dict[str, Any]) -> dict[str, 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     try:
-        if not (folder / "packages").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            export(load_bundle(model), folder / "model")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        export(load_bundle(model), folder / "model")
         command = [str(peers.python("libretranslate")), "-W", "ignore"]
         command += [str(ROOT / "benchmarks" / "workers" / "libretranslate_worker.py"), str(folder), str(port)]
         with started(command, f"http://127.0.0.1:{port}"):
@@ -100,13 +101,16 @@ def _peer(model: Path, sentences: list[str], ours: dict[str, Any]) -> dict[str, 
             address = f"http://127.0.0.1:{port}"
             asyncio.run(load(address, asked, CLIENTS, count=500))
             done = asyncio.run(load(address, asked, CLIENTS, seconds=SECONDS))
-    except (OSError, subprocess.SubprocessError) as error:
-        return {"libretranslate": f"could not be started: {error}"}
+    except (OSError, UserError) as error:
+        return {"libretranslate": f"could not be measured: {error}"}
     rate = done.count / done.seconds
+    if not done.times:
+        return {"libretranslate": f"answered nothing, but {dict(done.status)}"}
     return {
         "libretranslate_requests_per_second": round(rate, 1),
         "libretranslate_p95_ms": done.percentile(95),
         "libretranslate_errors": done.others(200),
+        "versions": peers.versions("libretranslate"),
         "times_libretranslate": round(ours["requests_per_second"] / rate, 2),
     }
 
@@ -123,6 +127,8 @@ def started(command: list[str], address: str) -> Iterator[None]:
                 urllib.request.urlopen(f"{address}/languages", timeout=5).close()
                 break
             time.sleep(0.2)
+        else:
+            raise TimeoutError("it did not answer")
         yield
     finally:
         process.kill()

@@ -4,7 +4,8 @@ from typing import Any
 
 from benchmarks.runs import seeds
 
+ABOUT = "Text CNN from random weights on SST-2's 6,920 sentences; accuracy on dev, after the last step of each run."
+
 
 def run() -> dict[str, Any]:
-    about = "Text CNN from random weights on SST-2's 6,920 sentences; accuracy on dev, after the last step of each run."
-    return {"about": about} | seeds("sst2-cnn", "sst2-cnn.toml")
+    return seeds("sst2-cnn", "sst2-cnn.toml")

@@ -1,6 +1,5 @@
 """A real English-Spanish translator from a TSV file, recipes/tatoeba-en-es.toml, with twenty of its translations."""
 
-from pathlib import Path
 from typing import Any
 
 from benchmarks.runs import data_files, facts, trained
@@ -8,6 +7,7 @@ from regard.api import Model
 from regard.config import Recipe
 from regard.training.prepare import small_set
 
+ABOUT = "English-Spanish; scores on the dev set, one reference each."
 SHOWN = 20
 
 
@@ -15,8 +15,7 @@ def run() -> dict[str, Any]:
     bundle, seconds = trained("tatoeba", "tatoeba", "tatoeba-en-es.toml")
     recipe = Recipe.model_validate(bundle.training["recipe"])
     dev = small_set(recipe, recipe.data.dev)
-    every = len(dev) // SHOWN
-    chosen = [dev[i * every] for i in range(SHOWN)]  # evenly over the file, not picked: good and bad
+    chosen = dev[:: max(1, len(dev) // SHOWN)][:SHOWN]  # evenly over the file, not picked: good and bad
     outputs = Model([bundle]).translator.translate([source for source, _ in chosen])
     samples = [
         {"English": source, "translation": output, "reference": target}
@@ -24,7 +23,6 @@ def run() -> dict[str, Any]:
     ]
     scores = bundle.scores["dev"]
     return {
-        "about": f"English-Spanish on {Path(recipe.data.train[0]).name}; scores on the dev set, one reference each.",
         "bleu": round(scores["BLEU"]["value"], 2),
         "chrf": round(scores["chrF++"]["value"], 2),
         **facts(bundle, seconds),

@@ -1,7 +1,8 @@
 """Training speed on Multi30k en-de: real target tokens a second, the systems in turn, on the same tokens.
 
-Everything counts: data, forward, loss, backward, optimizer. All systems are started and warmed up; then each runs for a
-slice of time while the others are stopped, round after round, so that what disturbs the machine disturbs them all.
+Every part of an update counts: data, forward, loss, backward, optimizer. All systems are started and warmed up; then
+each runs for a slice of time while the others are stopped, round after round, so that what disturbs the machine
+disturbs them all.
 """
 
 import json
@@ -22,11 +23,13 @@ import numpy as np
 from benchmarks import opennmt, peers
 from benchmarks.flops import peak, training_flops
 from benchmarks.results import ROOT, RUNS
+from benchmarks.spaced import spaced
 from regard.config import Recipe
 from regard.data.batches import Batches
 from regard.data.cache import TokenCache
 from regard.data.formats import read_lines
 from regard.data.sets import get
+from regard.errors import UserError
 from regard.models import Transformer
 from regard.text import Tokenizer
 
@@ -36,7 +39,12 @@ ROUNDS = 8
 SLICE = {"tiny": 15.0, "base": 45.0}  # seconds
 PEERS = {"tiny": ("OpenNMT-py", "JoeyNMT"), "base": ("OpenNMT-py",)}
 WARM = {"tiny": 10, "base": 3}  # updates before the first slice: memory is laid out by then
+PATIENCE = 600.0  # seconds until a system is warm
 FOLDER = RUNS / "train-speed"
+ABOUT = (
+    f"Adam, 4,096 tokens a batch, float32. {ROUNDS} rounds, the systems in turn for a slice of time each. What is not "
+    "in the slices: OpenNMT-py fills its bucket anew every five hundred updates or so, which takes it most of a minute."
+)
 
 
 class Trainer:
@@ -47,10 +55,14 @@ class Trainer:
         self.log, self.told = log, told
         with log.open("w") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT, start_new_session=True)
-        while self.updates() < warm:
-            time.sleep(0.5)
-            if self.process.poll() is not None:
-                sys.exit(f"a trainer ended; see {log}")
+        try:
+            end = time.monotonic() + PATIENCE
+            while self.updates() < warm:
+                time.sleep(0.5)
+                self._check(time.monotonic() < end)
+        except BaseException:
+            self.end()
+            raise
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def updates(self) -> int:
@@ -66,23 +78,27 @@ class Trainer:
         time.sleep(seconds)
         os.killpg(self.process.pid, signal.SIGSTOP)
         spent = time.perf_counter() - start
+        self._check()
         return self.updates() - before, spent
 
+    def _check(self, soon: bool = True) -> None:
+        if self.process.poll() is not None or not soon:
+            raise UserError(f"a trainer ended or did not begin, see {self.log.relative_to(ROOT)}")
+
     def end(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 def run() -> dict[str, Any]:
-    figures: dict[str, Any] = {
-        "about": f"Adam, 4,096 tokens a batch, float32. {ROUNDS} rounds, the systems in turn for a slice of time each."
-    }
+    figures: dict[str, Any] = {"seed": 1, "data": ["multi30k/train.lc.tok.en", "multi30k/train.lc.tok.de"]}
     tables = {}
     for size in SLICE:
         found, rows = compare(size, PEERS[size], ROUNDS, SLICE[size])
         figures |= found
         tables[f"Target tokens a second, {size}"] = rows
-    return figures | {"tables": tables}
+    return figures | {"versions": peers.versions("opennmt", "joeynmt"), "tables": tables}
 
 
 def compare(
@@ -90,6 +106,8 @@ def compare(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Our speed, what it is of the peers' and of the peak; and the rounds."""
     _tokenise()
+    for name in others:
+        peers.python(INSTALLED[name])  # before anything is measured
     trainers: dict[str, Trainer] = {}
     spent: dict[str, list[tuple[int, float]]] = {name: [] for name in ("Regard", *others)}
     peaks, rows = [], []
@@ -101,7 +119,7 @@ def compare(
             for name, trainer in trainers.items():
                 spent[name].append(trainer.run(seconds))
             peaks.append(peak())
-            a_batch = {name: _their_tokens(trainer) or tokens for name, trainer in trainers.items()}
+            a_batch = {name: tokens if name == "Regard" else _their_tokens(t) for name, t in trainers.items()}
             told = {name: round(a_batch[name] * found[-1][0] / found[-1][1]) for name, found in spent.items()}
             rows.append({"round": number + 1, "GFLOP/s of a matrix product": round(peaks[-1] / 1e9)} | told)
             print(rows[-1])
@@ -121,7 +139,7 @@ def compare(
 def _a_batch(size: str) -> tuple[float, float]:
     """Real target tokens in a batch, on average, and operations that training on one of them takes.
 
-    Ours are counted; JoeyNMT's are made in the same way (4,096 tokens of the wider side, padding included).
+    Ours; peers tell their own, whose batches hold more padding.
     """
     cache = TokenCache.open(FOLDER / f"Regard-{size}" / "tokens", verify=False)
     lengths = cache.lengths(np.arange(len(cache)))
@@ -135,10 +153,9 @@ def _a_batch(size: str) -> tuple[float, float]:
     return target / count, training_flops(config, source, target, len(cache)) / target
 
 
-def _their_tokens(trainer: Trainer) -> float | None:
-    """OpenNMT-py tells them with each update."""
-    told = re.findall(r"bsz:\s*\d+/\s*(\d+)/", trainer.log.read_text())
-    return statistics.mean(map(float, told)) if told else None
+def _their_tokens(trainer: Trainer) -> float:
+    """Real target tokens in a batch, on average: OpenNMT-py tells them with each update, JoeyNMT is made to."""
+    return statistics.mean(map(float, re.findall(r"(?:bsz:\s*\d+/\s*|target tokens: )(\d+)", trainer.log.read_text())))
 
 
 def _text(side: str, part: str = "train") -> Path:
@@ -147,7 +164,7 @@ def _text(side: str, part: str = "train") -> Path:
 
 def _tokenise() -> None:
     """The corpus as tokens with spaces between: what the peers read as words."""
-    folder = get("multi30k").paths[0].parent
+    folder = get("multi30k").folder
     if all(_text(side, part).exists() for side in ("en", "de") for part in ("train", "dev")):
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -155,7 +172,7 @@ def _tokenise() -> None:
     pairs = (text for pair in zip(*lines.values(), strict=True) for text in pair)
     tokenizer = Tokenizer.learn(pairs, "bpe", VOCABULARY)
     for side, texts in lines.items():
-        rows = [" ".join(map(tokenizer.token, ids)) for ids in tokenizer.encode_batch(texts)]
+        rows = spaced(tokenizer, texts)
         _text(side).write_text("\n".join(rows) + "\n", encoding="utf-8")
         _text(side, "dev").write_text("\n".join(rows[:10]) + "\n", encoding="utf-8")  # JoeyNMT wants one
 
@@ -222,7 +239,7 @@ def _joeynmt(folder: Path, size: str) -> Trainer:
         },
     }  # fmt: skip
     config.write_text(json.dumps(settings))
-    command = [python, "-W", "ignore", "-m", "joeynmt", "train", str(config)]
+    command = [python, "-W", "ignore", "-c", TELLING_JOEYNMT, "train", str(config)]
 
     return Trainer(command, folder.with_suffix(".log"), _told, WARM[size])
 
@@ -232,4 +249,16 @@ def _told(log: str) -> int:
     return len(re.findall(r"Step:?\s+\d+[,/]", log))
 
 
+# JoeyNMT's command, with a line about each batch that it makes: how many of its target tokens are no padding.
+TELLING_JOEYNMT = """
+from joeynmt import batch
+from joeynmt.__main__ import main
+make = batch.Batch.__init__
+def tell(self, *args, **kwargs):
+    make(self, *args, **kwargs)
+    print("target tokens:", int(self.ntokens), flush=True)
+batch.Batch.__init__ = tell
+main()
+"""
 STARTS = {"Regard": _regard, "OpenNMT-py": _opennmt, "JoeyNMT": _joeynmt}
+INSTALLED = {"OpenNMT-py": "opennmt", "JoeyNMT": "joeynmt"}

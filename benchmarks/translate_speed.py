@@ -1,28 +1,31 @@
 """Translating speed on Multi30k en-de: one model in our engines and in the peers, in bulk and a sentence at a time."""
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from benchmarks import peers
+import torch
+
+from benchmarks import opennmt, peers
 from benchmarks.results import ROOT, RUNS
-from benchmarks.runs import trained
+from benchmarks.runs import data_files, trained
+from benchmarks.spaced import SCORE, bleu, joined, spaced
 from regard.api import Model
 from regard.bundle import Bundle
-from regard.config import ScoreConfig
 from regard.data.formats import read_lines
 from regard.data.sets import get
 from regard.data.splice import spliced
+from regard.errors import UserError
 from regard.files import write_text
 from regard.hub import ctranslate2, huggingface
-from regard.tasks.scores import compare, score
+from regard.tasks.scores import compare
 
 ABOUT = (
     "One trained model (tiny, 4 + 4 layers) in every system; medians over rounds, the systems in turn, other sentences "
@@ -34,10 +37,8 @@ LINES = {False: 500, True: 40}  # how many are translated: in bulk, one at a tim
 ROUNDS = 5
 SPLICED = 87_000  # sentences for the student beside the 29,000 that people translated
 BEAMS = (1, 5)
-CORES = os.cpu_count() or 1
 OWN, SHALLOW = "Regard, torch", "Regard, torch, shallow decoder"
 OWN_CT2, RAW = "Regard, ctranslate2", "CTranslate2"
-SCORE = ScoreConfig(tokenize="none")
 Speeds = dict[tuple[str, int, bool], list[float]]  # system, beam, one at a time -> tokens a second in each round
 
 
@@ -46,8 +47,9 @@ class Worker:
 
     def __init__(self, python: Path | str, script: str, *arguments: object, ready_tokens: bool = False) -> None:
         command = [str(python), "-W", "ignore", str(ROOT / "benchmarks" / "workers" / script), *map(str, arguments)]
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=ROOT
         )
         self.ready_tokens = ready_tokens  # it reads and writes tokens with spaces between
         self._answer()
@@ -61,7 +63,9 @@ class Worker:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"a worker ended: {' '.join(map(str, self.process.args))}")  # type: ignore[arg-type]
+            self.errors.seek(0)
+            why = "\n".join(self.errors.read().splitlines()[-10:])
+            raise UserError(f"a worker ended: {' '.join(map(str, self.process.args))}\n{why}")  # type: ignore[arg-type]
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -78,19 +82,20 @@ def run() -> dict[str, Any]:
     models, texts = {"tiny": teacher, "shallow": student}, _test()
     workers = started(models["tiny"], RUNS / "translate-speed")
     workers[SHALLOW] = Worker(sys.executable, "regard_worker.py", models["shallow"].path, "torch", "float32")
-    checkpoints = sorted((RUNS / "time-to-quality" / "opennmt").glob("model_step_*.pt"))
-    if checkpoints:  # its own model of the same shape, once there is one
-        python = peers.python("opennmt")
-        workers["OpenNMT-py"] = Worker(python, "opennmt_worker.py", checkpoints[-1], ready_tokens=True)
+    theirs = RUNS / "time-to-quality" / "opennmt" / "mean.pt"
+    if theirs.exists():  # its own model of the same shape, once there is one
+        workers["OpenNMT-py"] = Worker(opennmt.python(), "opennmt_worker.py", theirs, ready_tokens=True)
     rows, speeds = measured(workers, models["tiny"], texts, _lines("train", "en"), LINES, ROUNDS)
     figures = ratios(speeds)
     for key, beam, single in (("", 5, False), ("_beam_1", 1, False), ("_single", 5, True)):
         figures[f"shallow_decoder_speedup{key}"] = _ratio(speeds, SHALLOW, OWN, beam, single)
-    return {"about": ABOUT} | figures | _shallow(models, texts) | {"tables": {"Tokens a second": rows}}
+    figures |= {"data": data_files(teacher), "seed": teacher.training["recipe"]["seed"]}
+    figures["versions"] = peers.versions("transformers", "opennmt")
+    return figures | _shallow(models, texts) | {"tables": {"Tokens a second": rows}}
 
 
 def _lines(split: str, side: str) -> Iterator[str]:
-    return read_lines(get("multi30k").paths[0].parent / f"{split}.lc.tok.{side}")
+    return read_lines(get("multi30k").folder / f"{split}.lc.tok.{side}")
 
 
 def _test() -> tuple[list[str], list[str]]:
@@ -122,7 +127,7 @@ def started(model: Bundle, folder: Path) -> dict[str, Worker]:
     found = {OWN: Worker(python, "regard_worker.py", model.path, "torch", "float32")}
     for precision, mark in (("float32", ""), ("int8", " int8")):  # neighbours are compared
         found[OWN_CT2 + mark] = Worker(python, "regard_worker.py", model.path, "ctranslate2", precision)
-        raw = ("ctranslate2_worker.py", folder / precision, precision, CORES)
+        raw = ("ctranslate2_worker.py", folder / precision, precision, torch.get_num_threads())  # as many as ours
         found[RAW + mark] = Worker(python, *raw, ready_tokens=True)
     found["Transformers"] = Worker(peers.python("transformers"), "transformers_worker.py", folder / "transformers")
     return found
@@ -160,7 +165,7 @@ def measured(
                         "least - most": f"{min(found):.0f} - {max(found):.0f}",
                         "ms a sentence": round(milliseconds, 1),
                         "peak MB": round(max(answer["megabytes"] for answer in answers)),
-                        "BLEU": "" if single else _bleu(outputs, references),
+                        "BLEU": "" if single else bleu(outputs, references),
                     }
                 )
                 print(rows[-1])
@@ -176,11 +181,11 @@ def _answers(
     """What each worker answered in each round."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
     for lines in rounds:
-        ready = [_spaced(model, line) for line in lines]
+        ready = spaced(model.source, lines)
         for name, worker in workers.items():
             answer = worker(ready if worker.ready_tokens else lines, beam, single)
             if worker.ready_tokens:
-                answer["outputs"] = [_joined(model, output) for output in answer["outputs"]]
+                answer["outputs"] = joined(model.target, answer["outputs"])
             found[name].append(answer)
     return found
 
@@ -206,19 +211,6 @@ def _ratio(speeds: Speeds, one: str, other: str, beam: int, single: bool) -> flo
     """Round by round, since what disturbs one disturbs its neighbour."""
     pairs = zip(speeds[one, beam, single], speeds[other, beam, single], strict=True)
     return round(statistics.median(a / b for a, b in pairs), 2)
-
-
-def _spaced(model: Bundle, text: str) -> str:
-    return " ".join(model.source.token(i) for i in model.source.encode(text))
-
-
-def _joined(model: Bundle, output: str) -> str:
-    numbers = {model.target.token(i): i for i in range(len(model.target))}
-    return model.target.decode(numbers[token] for token in output.split(" ") if token in numbers)
-
-
-def _bleu(outputs: list[str], references: list[str]) -> float:
-    return round(score(outputs, references, SCORE, names=("BLEU",))["BLEU"].value, 2)
 
 
 def _shallow(models: dict[str, Bundle], texts: tuple[list[str], list[str]]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from regard.nn.attention import Full, Mask, MultiHead, attend
 from regard.nn.convolution import ConvEncoder
 from regard.nn.recurrent import Reader, initialise
 
+ABOUT = "First weights, no training; width 128, convolutions of three words, four heads; one core."
+
 WIDTH, KERNEL, HEADS = 128, 3, 4
 PLACES, SEEDS = 129, 3  # words of a sentence whose gradient is taken, and first weights over which it is averaged
 DISTANCES = (0, 1, 2, 4, 8, 16, 32, 64, 128)
@@ -32,7 +34,6 @@ def run() -> dict[str, Any]:
     costs = [{"words": n} | _costs(n) for n in LENGTHS]
     far = gradients[-1]
     return {
-        "about": "First weights, no training; width 128, convolutions of three words, four heads; one core.",
         "gradient_128_words_apart.gru": far["GRU"],
         "gradient_128_words_apart.lstm": far["LSTM"],
         "gradient_128_words_apart.self_attention": far["self-attention"],

@@ -43,14 +43,13 @@ def tokenizer(words: set[str]) -> bytes:
 def main() -> None:
     folder, port = Path(sys.argv[1]).resolve(), sys.argv[2]
     package = folder / "packages" / "en_es"
-    if not package.exists():
-        words = pieces(folder)
-        package.mkdir(parents=True)
-        (folder / "model").rename(package / "model")
-        (package / "sentencepiece.model").write_bytes(tokenizer(words))
-        facts = {"package_version": "1.0", "argos_version": "1.9", "from_code": "en", "from_name": "English",
-                 "to_code": "es", "to_name": "Spanish"}  # fmt: skip
-        (package / "metadata.json").write_text(json.dumps(facts), encoding="utf-8")
+    words = pieces(folder)
+    package.mkdir(parents=True)
+    (folder / "model").rename(package / "model")
+    (package / "sentencepiece.model").write_bytes(tokenizer(words))
+    facts = {"package_version": "1.0", "argos_version": "1.9", "from_code": "en", "from_name": "English",
+             "to_code": "es", "to_name": "Spanish"}  # fmt: skip
+    (package / "metadata.json").write_text(json.dumps(facts), encoding="utf-8")
     os.chdir(folder)  # it keeps its sessions in the folder where it was started
     os.environ |= {"ARGOS_PACKAGES_DIR": str(folder / "packages")}
     os.environ |= {f"XDG_{kind}_HOME": str(folder / "home") for kind in ("DATA", "CONFIG", "CACHE")}
