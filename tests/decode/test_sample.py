@@ -68,6 +68,25 @@ def test_every_draw_picks_an_allowed_token(options: dict[str, Any]) -> None:
     assert set(found.tolist()) <= {3, 4, 5, 6}
 
 
+@pytest.mark.parametrize("options", [{}, {"top_k": 40}, {"top_k": 700, "top_p": 0.5}, {"top_p": 0.05}, {"top_p": 0.9}])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
+def test_a_large_vocabulary_is_drawn_from_by_the_plain_rule(options: dict[str, Any], temperature: float) -> None:
+    """Without sorting all of it, if the nucleus is small: two rows, of which one is nearly flat."""
+    count, draws = 3000, 3000
+    rows = torch.randn(2, count, generator=torch.Generator().manual_seed(1)) * torch.tensor([[3.0], [0.1]])
+    for row in rows:
+        chosen = DecodeOptions(sample=True, temperature=temperature, **options)
+        found = torch.cat([pick(row.expand(100, -1), part, chosen) for part in torch.rand(draws).split(100)])
+        probs, order = (row.double() / temperature).softmax(0).sort(descending=True)
+        probs[chosen.top_k or count :] = 0
+        probs[(probs.cumsum(0) - probs) / probs.sum() >= chosen.top_p] = 0
+        allowed = set(order[probs > 0].tolist())
+        assert set(found.tolist()) <= allowed
+        half = order[: int((probs.cumsum(0) / probs.sum() < 0.5).sum()) + 1]  # the likeliest, with half of the mass
+        share = float(probs[: len(half)].sum() / probs.sum())
+        assert abs(float(torch.isin(found, half).float().mean()) - share) <= 4.5 * math.sqrt(0.25 / draws)
+
+
 @pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_sharpest_sampling_is_greedy(options: dict[str, Any], seed: int) -> None:
@@ -125,6 +144,24 @@ def test_rules_are_kept_also_when_some_rows_have_ended(n: int) -> None:
             assert 2 <= len(h.tokens) <= 9
             assert set(h.tokens) <= set(range(4, V))
             assert math.isfinite(h.log_prob)
+
+
+def test_sentences_that_have_ended_leave_the_batch() -> None:
+    rows: list[int] = []
+
+    def logits(source: tuple[int, ...], prefix: tuple[int, ...]) -> list[float]:
+        wanted = 4 if len(prefix) < 2 * len(source) else EOS
+        return [30.0 if i == wanted else 0.0 for i in range(V)]
+
+    class Counting(Toy):
+        def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+            rows.append(len(tokens))
+            return super().step(tokens, state)
+
+    sources = [[4] * size + [3] for size in (9, 1, 1, 4)]
+    found = draw(Counting(logits), sources, n_best=2, max_length=30)
+    assert [[len(h.tokens) for h in group] for group in found] == [[2 * len(s) - 1] * 2 for s in sources]
+    assert rows == [4] + [8] * 3 + [4] * 6 + [2] * 10
 
 
 def test_limits_end_an_output() -> None:

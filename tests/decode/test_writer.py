@@ -366,7 +366,7 @@ def test_guesses_of_what_was_drawn(writer: Writer) -> None:
     prompts = ["the", "the naïve café and more than the window holds"]
     options = writer.options.model_copy(update={"n_best": 2, "max_length": 40})
     text = writer.write(["the"], options)[0][0].text
-    options = options.model_copy(update={"stop": (text[10:12],)})
+    options = options.model_copy(update={"stop": (text[2:4],)})
     found = writer.write(prompts, options, top=4)
     assert {"length", "stop"} <= {made.reason for group in found for made in group}
     for made in (one for group in found for one in group):
@@ -380,6 +380,19 @@ def test_guesses_of_what_was_drawn(writer: Writer) -> None:
             assert made.guesses[-1].start < len(made.text)
     (alone,) = writer.write(["the"], options)  # to be watched changes nothing
     assert [made.text for made in alone] == [made.text for made in found[0]]
+
+
+def test_prompts_of_like_lengths_are_written_on_together(writer: Writer) -> None:
+    """A long prompt beside a short one is read a token a step, which takes longer than a batch of its own."""
+    prompts = ["the cat", "t", "the naïve café and the cat and the café", "the"]
+    short, long = (writer.options.model_copy(update={"max_length": most}) for most in (3, 100))
+    sizes = [len(writer.start(prompt)) for prompt in prompts]
+    assert writer._batches(sizes, short) == [[1, 3], [0], [2]]
+    assert writer._batches(sizes, long) == [[1, 3, 0, 2]]
+    many = long.model_copy(update={"n_best": 32})
+    assert writer._batches(sizes, many) == [[1, 3], [0, 2]]
+    found = [made.text for (made,) in writer.write(prompts, short, first=5)]
+    assert found == [writer.write([prompt], short, first=5 + i)[0][0].text for i, prompt in enumerate(prompts)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])

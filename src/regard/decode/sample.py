@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from regard.decode.beam import top
+from regard.decode.greedy import likeliest
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Decodable, Hypothesis, Model, averaged
 from regard.text import Specials
 
 COLDEST = 1e-6  # what is less is nothing in float32
+HEAD = 256  # tokens among which a nucleus is looked for first
 
 
 def sample(
@@ -28,7 +31,7 @@ def sample(
     while not sampler.done:
         sampler.step()
     copies = options.n_best
-    found = [sampler.written(row) for row in range(len(sampler.ended))]
+    found = [sampler.written(row) for row in range(sampler.count)]
     groups = [found[i : i + copies] for i in range(0, len(found), copies)]
     return [sorted(group, key=lambda h: -h.score) for group in groups]
 
@@ -40,7 +43,7 @@ class Sampler:
     of what is written. Rows with a shorter start begin to draw while the others still read theirs.
 
     A draw depends on the seed, the sentence's number (its row, unless given) and the place in the output alone; a row
-    that has ended waits for the others and changes none of them.
+    that has ended changes none of the others, and sentences all of whose rows have ended leave the batch in time.
     """
 
     @torch.inference_mode()
@@ -60,17 +63,22 @@ class Sampler:
         starts = starts or [[self.specials.begin]] * count
         self.every = torch.arange(count, device=device).repeat_interleave(copies)  # which sentence a row is of
         self.longest = options.longest(lengths, self.model.most_written)[self.every]  # R
+        self.most: list[int] = self.longest.tolist()
         numbers = range(count) if numbers is None else numbers
         self.draws = _draws(options.seed, numbers, copies, int(self.longest.max()) + 1).to(device)  # R T
         self.given = torch.tensor([len(start) for start in starts], device=device)  # N, then R
         most = int(self.given.max())
         self.starts = torch.tensor([[*s, *[0] * (most - len(s))] for s in starts], device=device)  # N T, then R T
         self.tokens = self.starts[:, : int(self.given.min())]
-        self.log_prob = torch.zeros(len(self.every), device=device)
+        self.count = len(self.every)
+        self.rows = list(range(self.count))  # those still in the batch, in its order
+        self.left: dict[int, Hypothesis] = {}  # the others
+        self.log_prob = torch.zeros(self.count, device=device)
         self.ended = torch.zeros_like(self.log_prob, dtype=torch.bool)
         self.size = torch.zeros_like(self.every)  # tokens written, without the end symbol
         self.begun = False
-        self.watch: Callable[[Tensor], None] | None = None  # is shown log p(next) (R V) before anything is forbidden
+        # Is shown log p(next) (R V) of the rows in the batch before anything is forbidden.
+        self.watch: Callable[[Tensor], None] | None = None
 
     @property
     def done(self) -> bool:
@@ -79,6 +87,7 @@ class Sampler:
     @torch.inference_mode()
     def step(self) -> list[int | None]:
         """One token more. What each row has written now; None where it is given or the row had ended before."""
+        self._let_go()
         penalty = self.options.repetition_penalty
         log_probs = self.model.step(self.tokens[:, -1:] if self.begun else self.tokens, scored=penalty == 1)
         if not self.begun:
@@ -105,20 +114,42 @@ class Sampler:
         ends = (next_ == self.specials.end) & ~reading
         self.size += ~(silent | ends)
         self.ended |= ends
-        return [None if no else token for no, token in zip(silent.tolist(), next_.tolist(), strict=True)]
+        said: list[int | None] = [None] * self.count
+        for row, no, token in zip(self.rows, silent.tolist(), next_.tolist(), strict=True):
+            said[row] = None if no else token
+        return said
+
+    def _let_go(self) -> None:
+        """Sentences that have ended leave the batch once they are a quarter of it: to copy the rest costs something."""
+        copies = self.options.n_best
+        ended = self.ended.view(-1, copies).all(1)  # N
+        if not len(ended) > int(ended.sum()) >= len(ended) / 4:
+            return
+        open_ = ~ended.repeat_interleave(copies)
+        self.left |= {row: self.written(row) for row, on in zip(self.rows, open_.tolist(), strict=True) if not on}
+        self.rows = [row for row, on in zip(self.rows, open_.tolist(), strict=True) if on]
+        kept = open_.nonzero().squeeze(1)
+        self.model.reorder(kept)
+        self.model.keep((~ended).nonzero().squeeze(1))
+        for name in ("tokens", "given", "starts", "longest", "draws", "log_prob", "ended", "size"):
+            setattr(self, name, getattr(self, name)[kept])
 
     @torch.inference_mode()
     def stop(self, row: int) -> None:
         """Nothing more is wanted of this row."""
-        self.ended[row] = True
+        self.ended[self.rows.index(row)] = True
 
     def full(self, row: int) -> bool:
         """Whether a row has as many tokens as it may have."""
-        return bool(self.size[row] >= self.longest[row])
+        size = len(self.left[row].tokens) if row in self.left else int(self.size[self.rows.index(row)])
+        return size >= self.most[row]
 
     def written(self, row: int) -> Hypothesis:
-        ids = self.tokens[row, int(self.given[row]) :][: int(self.size[row])].tolist()
-        total = float(self.log_prob[row])
+        if row in self.left:
+            return self.left[row]
+        at = self.rows.index(row)
+        ids = self.tokens[at, int(self.given[at]) :][: int(self.size[at])].tolist()
+        total = float(self.log_prob[at])
         return Hypothesis(tuple(ids), total, self.options.normalise(total, len(ids) + 1))
 
     def _penalised(self, logits: Tensor, penalty: float) -> Tensor:
@@ -133,18 +164,28 @@ class Sampler:
 
 def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:
     """The token at which the cumulated probability passes the draw, after temperature, top-k and nucleus."""
+    if options.top_k == 1:
+        return likeliest(log_probs)
     below = log_probs - log_probs.amax(-1, keepdim=True)  # the best stays 0 however small the temperature is
-    probs, order = (below / max(options.temperature, COLDEST)).softmax(-1).sort(dim=-1, descending=True, stable=True)
+    weights = (below / max(options.temperature, COLDEST)).exp()  # R V
+    order = None  # to sort all of them takes longer than most models take to make them
     if options.top_k:
-        probs[:, options.top_k :] = 0
-    before = probs.cumsum(-1) - probs
-    mass = probs.sum(-1, keepdim=True)
-    # The nucleus includes the token that crosses top_p.
-    probs = probs.masked_fill(before >= options.top_p * mass, 0) if options.top_p < 1 else probs
-    total = probs.cumsum(-1)
-    rank = torch.searchsorted(total, draw[:, None] * total[:, -1:], right=True)
-    last = (probs > 0).sum(-1, keepdim=True) - 1
-    return order.gather(1, torch.minimum(rank, last)).squeeze(1)
+        weights, order = top(weights, options.top_k)
+    mass = weights.sum(-1, keepdim=True)
+    if options.top_p < 1:
+        if order is None:
+            head, order = top(weights, HEAD)
+            if bool((head.sum(-1, keepdim=True) < options.top_p * mass).any()):
+                head, order = weights.sort(descending=True, stable=True)
+            weights = head
+        before = weights.cumsum(-1) - weights
+        weights = weights.masked_fill(before >= options.top_p * mass, 0)  # the one that crosses top_p stays
+    total = weights.cumsum(-1)
+    end = total[:, -1:]
+    # Below the end, however the product is rounded: what has no weight is never passed.
+    wanted = torch.minimum(draw[:, None] * end, end.nextafter(torch.zeros_like(end)))
+    chosen = torch.searchsorted(total, wanted, right=True)
+    return (chosen if order is None else order.gather(1, chosen)).squeeze(1)
 
 
 def _draws(seed: int, numbers: Sequence[int], copies: int, length: int) -> Tensor:

@@ -121,17 +121,29 @@ class Writer:
     ) -> Generator[None, None, list[list[Generation]]]:
         """As `write`, a step at a time: between two of them others can have a turn, and it can be left."""
         options = options or self.options
-        size = max(1, ROWS // options.n_best)
-        found: list[list[Generation]] = []
-        for start in range(0, len(prompts), size):
-            some = prompts[start : start + size]
-            if options.sample:
-                found += yield from self._sampled(some, options, first + start, top)
-            elif top is None:
-                found += self._searched(some, options)
-            else:
-                raise UserError("guesses are told of what is drawn; a beam has none")
-        return found
+        if not options.sample and top is not None:
+            raise UserError("guesses are told of what is drawn; a beam has none")
+        if not options.sample:
+            return self._searched(prompts, options)
+        found: dict[int, list[Generation]] = {}
+        for batch in self._batches([len(self.start(prompt)) for prompt in prompts], options):
+            made = yield from self._sampled([prompts[i] for i in batch], options, [first + i for i in batch], top)
+            found |= zip(batch, made, strict=True)
+        return [found[i] for i in range(len(prompts))]
+
+    def _batches(self, lengths: Sequence[int], options: DecodeOptions) -> list[list[int]]:
+        """Prompts that are written on side by side, by number, shorter ones first.
+
+        What is longer than the shortest is read a token a step; it has a batch of its own where that would take longer
+        than to write.
+        """
+        batches: list[list[int]] = []
+        for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+            room = bool(batches) and (len(batches[-1]) + 1) * options.n_best <= ROWS
+            if not room or lengths[i] - lengths[batches[-1][0]] > options.most(0):
+                batches.append([])
+            batches[-1].append(i)
+        return batches
 
     def stream(self, prompt: str, options: DecodeOptions | None = None, number: int = 0) -> Generator[str, None, str]:
         """One text, piece by piece; together they are what `write` gives for the same prompt, options and number.
@@ -226,9 +238,9 @@ class Writer:
         return Guess(best, token, float(own), int((log_probs > own).sum()) + 1, start)
 
     def _sampled(
-        self, prompts: Sequence[str], options: DecodeOptions, first: int, top: int | None
+        self, prompts: Sequence[str], options: DecodeOptions, numbers: Sequence[int], top: int | None
     ) -> Generator[None, None, list[list[Generation]]]:
-        draft = _Draft(self, prompts, options, range(first, first + len(prompts)), top)
+        draft = _Draft(self, prompts, options, numbers, top)
         while not draft.sampler.done:
             draft.advance()
             yield
@@ -281,7 +293,7 @@ class _Draft:
         self.sampler = Sampler(writer.models, nothing, lengths, options, numbers, starts, specials)
         self.spellings = [writer.spelling(prompt, options) for prompt in prompts for _ in range(options.n_best)]
         self.guesses: list[list[Guess]] = [[] for _ in self.spellings]
-        self.seen: Tensor | None = None  # log p of the last step (R V)
+        self.seen: Tensor | None = None  # log p of the last step, of the sampler's rows (R V)
         if top is not None:
             self.sampler.watch = self._watch
 
@@ -296,7 +308,8 @@ class _Draft:
                 pieces.append("")
                 continue
             if self.seen is not None and token != self.sampler.specials.end:
-                self.guesses[row].append(self.writer.guess(self.seen[row], self.top, token, len(spelling.text)))
+                seen = self.seen[self.sampler.rows.index(row)]
+                self.guesses[row].append(self.writer.guess(seen, self.top, token, len(spelling.text)))
             pieces.append(spelling.add(token))
             if spelling.stopped or self.sampler.full(row):
                 self.sampler.stop(row)
