@@ -250,6 +250,8 @@ def test_files_and_another_task() -> None:
     assert recipe.train.patience > 0  # a few hundred examples are not read for hours
     assert default_recipe(["texts.csv"], ["task=classification", "steps=9"]).train.steps == 9
     assert default_recipe(["book.txt"], ["task=language"]).train.patience == 0
+    for name in ("gpt", "tcn"):  # which have no tiny one
+        assert default_recipe(["a.tsv"], ["task=summarisation", f"model.name={name}"]).model["size"] == "mini"
     with pytest.raises(UserError, match="task 'singing' is not known"):
         default_recipe(["texts.csv"], ["task=singing"])
 

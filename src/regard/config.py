@@ -367,6 +367,8 @@ def default_recipe(files: Sequence[str], overrides: Sequence[str] = ()) -> Recip
     if name in MODELS and task in WRITING:  # what another network knows of the defaults
         known = {"size", *MODELS[name].Config.model_fields}
         tree["model"] = {key: value for key, value in tree["model"].items() if key in known}
+        if tree["model"]["size"] not in MODELS[name].sizes:
+            tree["model"]["size"] = "mini"
     elif name in MODELS:  # the task's own defaults, and a network that an ordinary computer can train
         tree = {"model": {"size": "mini"} if "mini" in MODELS[name].sizes else {}}
         if task in LABELLED:

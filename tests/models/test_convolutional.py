@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from regard.config import TrainConfig
+from regard.decode.engine import Torch
 from regard.models import Convolutional, ConvolutionalConfig
 from regard.models.convolutional import SIZES
 from regard.nn.convolution import ConvEncoderLayer, Gated
@@ -104,6 +105,24 @@ def test_normed_weights_begin_as_they_were_and_have_a_direction_and_a_length() -
     assert normed.config.parameters() == sum(p.numel() for p in normed.parameters())
 
 
+def test_decoding_makes_normed_weights_once() -> None:
+    """The engine asks for a twin, which says the same; the model goes on learning as it is."""
+    model = make(weight_norm=True)
+    twin = model.for_decoding()
+    assert not any("parametrizations" in name for name, _ in twin.named_parameters())
+    assert_close(twin(SOURCE, LENGTHS, TARGET), model(SOURCE, LENGTHS, TARGET))
+    assert any("parametrizations" in name for name, _ in model.named_parameters())
+    assert Torch([model]).models[0] is not model
+    assert not any("parametrizations" in name for name, _ in Torch([model]).models[0].named_parameters())
+
+
+def test_lengths_of_normed_weights_do_not_decay() -> None:
+    learner = Optimizer(make(weight_norm=True), TrainConfig(optimizer="adamw", weight_decay=0.1), 6)
+    groups = [group for _, part in learner.parts for group in part.param_groups if not group["weight_decay"]]
+    kept = {learner.names[p] for group in groups for p in group["params"]}
+    assert kept == {name for name in learner.names.values() if name.endswith(("original0", "bias"))}
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_normed_weights_learn(optimizer: str) -> None:
     model = make(weight_norm=True)
@@ -150,6 +169,7 @@ def test_the_papers_english_german_model_has_its_layers() -> None:
 @pytest.mark.parametrize(("options", "message"), [
     ({"kernels": [3, 4]}, "4 words have no middle; try 5"),
     ({"kernels": []}, "no middle"),
+    ({"kernels": [-1]}, "-1 is no number of words"),
     ({"widths": []}, "one width at least"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_told(options: dict[str, Any], message: str) -> None:

@@ -63,6 +63,7 @@ def test_forward_is_the_equations(options: dict[str, Any]) -> None:
         found = model(tokens)
         for row, ids in zip(found, tokens.tolist(), strict=True):
             assert_close(row, equations(model, ids), rtol=0, atol=1e-9)
+        assert_close(model.for_decoding()(tokens), found)
 
 
 @pytest.mark.parametrize("kernel", [2, 3])

@@ -14,6 +14,8 @@ from regard.decode.sample import sample
 from regard.text import EOS, PAD
 from regard.workers import Workers
 
+FEW = 8  # rows of a sentence, up to which a batch is as large as was asked for
+
 
 class Engine(Protocol):
     """Decodes inputs (tokens without begin and end) into hypotheses, best first."""
@@ -37,7 +39,7 @@ class Torch:
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self.device = next(models[0].parameters()).device
-        self.models: list[Any] = [_fast(m.eval()) for m in models]
+        self.models: list[Any] = [fast(m.eval()) for m in models]
         self.limit = least_limit(self.models)
         self.workers = Workers(torch.get_num_threads() if self.device.type == "cpu" else 1)
 
@@ -57,7 +59,9 @@ class Torch:
                 return greedy(self.models, source, lengths, options, scored=scored)
             return beam_search(self.models, source, lengths, options)
 
-        batches = batched([len(tokens) + 1 for tokens in inputs], options.batch, self.workers.count)
+        rows = options.n_best if options.sample else options.beam
+        most = max(1, options.batch * FEW // max(FEW, rows))  # a step holds the logits of every row
+        batches = batched([len(tokens) + 1 for tokens in inputs], most, self.workers.count)
         share = self.workers.map if len(batches) > 1 else map  # one sentence has all cores
         for batch, groups in zip(batches, share(work, batches), strict=True):
             yield from zip(batch, groups, strict=True)
@@ -83,7 +87,7 @@ def batched(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int]
     return batches
 
 
-def _fast(model: Any) -> Any:
+def fast(model: Any) -> Any:
     """A model may offer a twin of itself that decodes faster."""
     return model.for_decoding() if hasattr(model, "for_decoding") else model
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.decode.beam import beam_search
+from regard.decode.engine import fast
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import averaged
 from regard.decode.sample import Sampler
@@ -95,7 +96,7 @@ class Writer:
     """
 
     def __init__(self, models: Sequence[Any], tokenizer: Tokenizer, options: DecodeOptions) -> None:
-        self.models = [model.eval() for model in models]
+        self.models = [fast(model.eval()) for model in models]
         self.tokenizer, self.options = tokenizer, options
         self.device = next(models[0].parameters()).device
 
@@ -196,7 +197,7 @@ class Writer:
 
         The number of the first token that is told of, and a guess for each one after it, the next one last.
         """
-        first = self.models[0].first_seen(len(tokens))
+        first = max(model.first_seen(len(tokens)) for model in self.models)
         seen = list(tokens[first:]) or [self.tokenizer.specials.end]
         told = min(len(seen), most)
         rows, found = torch.tensor([seen], device=self.device), []

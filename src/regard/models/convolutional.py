@@ -11,7 +11,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from regard.models.pair import Embedding, PairConfig, Stepwise, embeddings
 from regard.nn.attention import Fixed, Mask
-from regard.nn.convolution import ConvDecoderLayer, ConvEncoder, affine
+from regard.nn.convolution import ConvDecoderLayer, ConvEncoder, affine, plain
 from regard.nn.dropout import Dropout
 from regard.nn.position import Learned
 
@@ -40,6 +40,8 @@ class ConvolutionalConfig(PairConfig):
         if not self.widths or min(self.widths) < 1:
             raise ValueError("widths: one width at least, none below 1")
         for kernel in self.kernels or (0,):
+            if kernel < 0:
+                raise ValueError(f"kernels: {kernel} is no number of words")
             if kernel % 2 == 0:
                 raise ValueError(f"kernels: {kernel} words have no middle; try {kernel + 1}")
         return self
@@ -100,8 +102,7 @@ class State:
 
     def keep(self, sentences: Tensor) -> None:
         self.source.keep(sentences)
-        lengths = self.mask.lengths
-        self.mask = Mask(lengths=None if lengths is None else lengths[sentences])
+        self.mask = self.mask.keep(sentences)
 
 
 class Convolutional(Stepwise):
@@ -130,6 +131,9 @@ class Convolutional(Stepwise):
             for module in [m for m in self.modules() if isinstance(m, nn.Linear)]:
                 weight_norm(module)
 
+    def for_decoding(self) -> "Convolutional":
+        return plain(self) if self.config.weight_norm else self
+
     @property
     def limit(self) -> int:
         """The most tokens of a side, its begin or end symbol not counted."""
@@ -147,7 +151,7 @@ class Convolutional(Stepwise):
     def start(self, memory: Memory) -> State:
         """A mean of m words has m times less variance: section 3.4 multiplies it by m sqrt(1 / m)."""
         words = memory.keys.size(1) if memory.lengths is None else memory.lengths[:, None, None]
-        scale = math.sqrt(words) if isinstance(words, int) else words.sqrt()
+        scale = math.sqrt(words) if isinstance(words, int) else words.to(memory.values.dtype).sqrt()
         source = Fixed(memory.keys[:, None], (memory.values * scale)[:, None])
         rows, layers = memory.keys.size(0), self.config.shapes(self.config.decoder_layers)
         past = [memory.keys.new_zeros(rows, kernel - 1, width) for width, _, kernel in layers]

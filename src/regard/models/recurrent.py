@@ -175,8 +175,7 @@ class State:
     def keep(self, sentences: Tensor) -> None:
         if self.source is not None:
             self.source.keep(sentences)
-        lengths = self.mask.lengths
-        self.mask = Mask(lengths=None if lengths is None else lengths[sentences])
+        self.mask = self.mask.keep(sentences)
 
 
 class Recurrent(Stepwise):

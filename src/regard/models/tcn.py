@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from regard.models.config import ModelConfig
-from regard.nn.convolution import Dilated, TemporalBlock
+from regard.nn.convolution import Dilated, TemporalBlock, plain
 from regard.nn.dropout import Dropout
 
 
@@ -100,6 +100,9 @@ class TCN(nn.Module):
     def stages(self) -> list[list[nn.Module]]:
         """From below, what embeds and then each layer: for freezing, and for rates by depth."""
         return [[self.tokens], *([layer] for layer in self.layers)]
+
+    def for_decoding(self) -> "TCN":
+        return plain(self) if self.config.weight_norm else self
 
     @property
     def output(self) -> Tensor:

@@ -133,8 +133,7 @@ class State:
         """Drops the memory of finished sentences; their rows are dropped by `reorder`."""
         for _, fixed in self.caches:
             fixed.keep(sentences)
-        lengths = self.source.lengths
-        self.source = Mask(lengths=None if lengths is None else lengths[sentences])
+        self.source = self.source.keep(sentences)
         if self.copies is not None:
             self.copies.keep(sentences)
 
@@ -295,7 +294,7 @@ class Transformer(Paired):
 
 
 class Packed:
-    """A Transformer whose decoder is packed for decoding: `encode`, `start` and `step` as the model's own."""
+    """A Transformer whose decoder is packed for decoding: `encode`, `start` and, for one token, `step` as its own."""
 
     def __init__(self, model: Transformer) -> None:
         self.model, self.encode, self.limit = model, model.encode, model.limit

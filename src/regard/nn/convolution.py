@@ -4,16 +4,20 @@
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrize import is_parametrized
 
 from regard.nn.attention.alignment import Dot, look
 from regard.nn.attention.cache import Fixed
 from regard.nn.attention.mask import Mask
 from regard.nn.dropout import Dropout
 
+Network = TypeVar("Network", bound=nn.Module)
 HALF = math.sqrt(0.5)  # a sum of two is multiplied by it, so that its variance stays
 
 
@@ -21,6 +25,18 @@ def neighbours(x: Tensor, kernel: int, apart: int = 1) -> Tensor:
     """Each `kernel` inputs that are so far apart, side by side: (kernel - 1) * apart fewer than there are inputs."""
     length = x.size(1) - (kernel - 1) * apart
     return torch.cat([x[:, i * apart : i * apart + length] for i in range(kernel)], -1)
+
+
+def plain(model: Network) -> Network:
+    """A copy whose normed matrices are made once, not at every step: for decoding."""
+    copy = deepcopy(model).requires_grad_(False)
+    for parent in list(copy.modules()):
+        for name, layer in parent.named_children():
+            if isinstance(layer, nn.Linear) and is_parametrized(layer, "weight"):
+                linear = nn.Linear(layer.in_features, layer.out_features)  # the normed one's class is the model's, too
+                linear.weight, linear.bias = (nn.Parameter(w, requires_grad=False) for w in (layer.weight, layer.bias))
+                setattr(parent, name, linear)
+    return copy
 
 
 class Gated(nn.Module):
@@ -88,7 +104,7 @@ class ConvEncoder(nn.Module):
         for layer in self.layers:
             h = layer(h if padding is None else h.masked_fill(padding[..., None], 0))
         z = self.last(h)  # B S E
-        if z.requires_grad:
+        if z.requires_grad and self.share != 1:
             z.register_hook(lambda gradient: gradient * self.share)
         return z, (z + e) * HALF
 

@@ -19,9 +19,8 @@ class Copies:
 
     def keep(self, sentences: Tensor) -> None:
         """Only these sentences are still being decoded."""
-        lengths = self.mask.lengths
         self.tokens, self.keys = self.tokens[sentences], self.keys[sentences]
-        self.mask = Mask(lengths=None if lengths is None else lengths[sentences])
+        self.mask = self.mask.keep(sentences)
 
 
 class Pointer(nn.Module):

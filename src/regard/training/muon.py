@@ -51,7 +51,10 @@ class Muon(torch.optim.Optimizer):
 
     def _update(self, params: list[Tensor], group: dict[str, Any]) -> None:
         grads = [p.grad for p in params if p.grad is not None]
-        buffers = [self.state[p].setdefault("momentum", torch.zeros_like(p)) for p in params]
+        for p in params:
+            if "momentum" not in self.state[p]:
+                self.state[p]["momentum"] = torch.zeros_like(p)
+        buffers = [self.state[p]["momentum"] for p in params]
         torch._foreach_lerp_(buffers, grads, 1 - group["momentum"])
         ahead = torch._foreach_lerp(grads, buffers, group["momentum"])  # Nesterov
         updates = orthogonalise(torch.stack(ahead))

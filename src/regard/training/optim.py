@@ -87,7 +87,7 @@ class Optimizer:
         decay, top = config.weight_decay if config.optimizer != "adam" else 0.0, max(self.depths.values())
         groups: dict[tuple[bool, int, bool], dict[str, Any]] = {}
         for p in params:
-            matrix, vector = p in self.matrices, p.ndim < 2
+            matrix, vector = p in self.matrices, p.ndim < 2 or p[0].numel() == 1  # a column is a vector, too
             below = top - self.depths[self.names[p]] if config.layer_decay < 1 else 0
             rate_share = config.layer_decay**below * (config.vector_share if vector else 1.0)
             group = {"params": [], "weight_decay": 0.0 if vector else decay, "share": rate_share}

@@ -16,6 +16,10 @@ class Mask:
         self.lengths = lengths
         self._built: dict[tuple[int, int], Tensor | None] = {}  # every layer asks for the same one
 
+    def keep(self, sentences: Tensor) -> "Mask":
+        """The mask of these rows alone."""
+        return Mask(causal=self.causal, lengths=None if self.lengths is None else self.lengths[sentences])
+
     def allowed(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
         """Boolean, broadcastable to B H T S, True = may attend; None when everything may."""
         if (queries, keys) not in self._built:
