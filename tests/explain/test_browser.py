@@ -77,6 +77,17 @@ def test_it_shows_what_python_found(opened: Open, found: Explanation) -> None:
     assert page.locator(".r-sal-name").all_text_contents() == [found.places[i] for i in order]
 
 
+def test_pointing_at_the_map_chooses_its_word(opened: Open, found: Explanation) -> None:
+    page = opened(found.to_html())
+    cells = page.locator(".r-heat-cells")
+    size = cells.bounding_box()["height"] / len(found.rows)  # type: ignore[index]
+    cells.hover(position={"x": size / 2, "y": 4.5 * size})
+    assert page.locator("h3").first.text_content() == "Why “pan”?"
+    assert numbers(page) == [shown(v) for v in found.values[4]]
+    page.locator(".r-heat").press("Escape")  # no cell is none to choose
+    assert page.locator("h3").first.text_content() == "Why “pan”?"
+
+
 def test_the_keyboard_reaches_every_word(opened: Open, found: Explanation) -> None:
     page = opened(found.to_html())
     page.locator(".r-tokens button").first.focus()
@@ -117,11 +128,15 @@ def test_a_nasty_text_is_shown_as_it_is(opened: Open) -> None:
 
 def test_a_long_text_is_listed_in_part(opened: Open) -> None:
     long = " ".join(f"word{i}" for i in range(60))
-    page = opened(text(lambda texts: [t.count("word7") for t in texts], long, masks=64).to_html())
+    html = text(lambda texts: [t.count("word7") for t in texts], long, masks=64).to_html()
+    assert "<svg" in html  # for where scripts do not run
+    page = opened(html)
     assert page.locator(".r-sal-bars li").count() == 24
     assert page.locator(".r-sal-name").first.text_content() == "word7"
     page.get_by_role("button", name="All 60").click()
     assert page.locator(".r-sal-bars li").count() == 60
+    longer = text(lambda texts: [0.0 for _ in texts], long * 80, masks=2)
+    assert "<svg" not in longer.to_html()
 
 
 def test_an_image_under_its_map(opened: Open) -> None:

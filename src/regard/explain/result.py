@@ -13,6 +13,7 @@ from rich.text import Text
 from regard.explain import page, show
 from regard.explain.curves import Curves, curves
 from regard.explain.rise import Array, Saliency, Score
+from regard.view.draw import STILL
 from regard.view.page import framed
 
 P = ParamSpec("P")
@@ -93,7 +94,8 @@ class Explanation:
 
     def to_html(self, tested: Sequence[Curves] = ()) -> str:
         """A page that is complete in itself."""
-        return page.html(self.to_dict(tested), self.to_svg())
+        still = self.to_svg() if self.values.size <= STILL else ""
+        return page.html(self.to_dict(tested), still)
 
     def _repr_html_(self) -> str:
         return framed(self.to_html(), "Explanation")

@@ -78,7 +78,7 @@ function buildText(root, first, row, onRow) {
     map = heat(every, {
       label: "Output words over source words.", hint: "Point at a cell, or tap it, for its number.", signed: true,
       describe: (i, j, value) => [[first.rows[i].label], " with ", [first.places[j]], ": ", [signed(value)], ` ± ${number(SURE * data.rows[i].errors[j])}`],
-      onChoose: (i) => { if (i !== row) choose(i); },
+      onChoose: (cell) => { if (cell && cell[0] !== row) choose(cell[0]); },
     });
   }
 
