@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -246,6 +247,18 @@ def test_the_board_has_the_models_own_numbers(
     np.testing.assert_allclose(numbers(panel.locator(".r-told").inner_text())[1:], steps.sum[:4], atol=0.0051)
 
 
+def test_a_head_of_few_numbers_has_them_all_written_out(opened: Opener) -> None:
+    tokenizer = Tokenizer.learn([TEXT, TARGET], "word", 50)
+    narrow = look(Model([Bundle(transformer(len(tokenizer), heads=8), tokenizer, tokenizer, ("en", "es"), 50)]), TEXT)
+    panel = go(opened(narrow.to_html()), "steps")
+    panel.get_by_role("button", name="Step 2").click()
+    told = panel.locator(".r-told").inner_text()
+    assert told.count("·") == 2
+    assert "…" not in told
+    panel.get_by_role("button", name="Step 6").click()
+    assert re.search(r"\([−\d.]+, [−\d.]+\)$", panel.locator(".r-told").inner_text())
+
+
 def test_the_positions_are_the_sinusoids(html: str, seen: Look, opened: Opener) -> None:
     panel = go(page := opened(html), "positions")
     assert seen.positions is not None
@@ -342,6 +355,12 @@ def test_the_table_of_roles_is_pythons(html: str, table: Roles, opened: Opener) 
 def test_a_model_that_reads_no_english_is_told_what_roles_need(seen: Look, opened: Opener) -> None:
     panel = go(opened(seen.to_html("it takes a model that reads <b>English</b>")), "roles")
     assert panel.inner_text() == "it takes a model that reads <b>English</b>"
+
+
+def test_a_language_without_a_name_is_called_by_its_code(seen: Look, opened: Opener) -> None:
+    page = opened(replace(seen, languages=("en-simplified", "zh-Hans_CN")).to_html())
+    assert page.locator("[data-name=source]").inner_text().lower() == "en-simplified"
+    assert page.get_by_role("tab").count() > 0
 
 
 def test_markup_in_a_text_is_text(translator: Model, opened: Opener) -> None:
@@ -464,8 +483,6 @@ def test_the_modules_serve_another_page(seen: Look, browser: Browser) -> None:
                 const { unpack } = await import("regard/data.js");
                 const root = document.getElementById("here");
                 const view = mount(root, await unpack(data), {});
-                await new Promise(requestAnimationFrame);
-                view.update(await unpack(data));
                 await new Promise((done) => setTimeout(done, 50));
                 const text = root.textContent;
                 view.destroy();

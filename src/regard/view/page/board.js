@@ -4,6 +4,8 @@ import { largest, strip } from "regard/strip.js";
 
 export const TITLES = ["q, k, v", "q · k", "÷ √dₖ", "softmax", "× v", "sum"];
 
+const FIRST = 4; // numbers of a vector that are written out in a sentence
+
 const short = (x) => number(x, Number.isInteger(x) ? 0 : 2);
 
 // work: what attend() gives. names: of the keys. onPick(j): a key was chosen. Every cell says at which step it appears.
@@ -66,11 +68,12 @@ export function sentence(step, work, name, keys, chosen) {
   return [[`${step} `], ...says[step]()];
 }
 
-function products({ query, keys }, j) {
-  return `${range(4).map((n) => `${short(query[n])}·${short(keys[j][n])}`).join(" + ")} + …`;
-}
+// The first of some numbers, and a sign if there are more.
+const some = (texts, between) => [...texts.slice(0, FIRST), ...(texts.length > FIRST ? ["…"] : [])].join(between);
 
-const first = (values) => `(${[...values].slice(0, 4).map((x) => number(x)).join(", ")}, …)`;
+const products = ({ query, keys }, j) => some([...query].map((x, n) => `${short(x)}·${short(keys[j][n])}`), " + ");
+
+const first = (values) => `(${some([...values].map((x) => number(x)), ", ")})`;
 
 function hidden({ masks }) {
   const count = masks.filter(Boolean).length;

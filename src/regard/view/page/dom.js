@@ -174,16 +174,12 @@ export function onWidth(element, redraw) {
 // Makes a view's `mount` from a function that fills the root and gives what ends it.
 export const view = (build) => (root, data, options = {}) => {
   root.classList.add("r-view");
-  let end = build(root, data, options);
+  const end = build(root, data, options);
   const destroy = () => {
     end?.();
     root.replaceChildren();
   };
-  const update = (next, more = options) => {
-    destroy();
-    end = build(root, next, more);
-  };
-  return { update, destroy };
+  return { destroy };
 };
 
 export const caption = () => el("p", { class: "r-caption" },

@@ -61,12 +61,20 @@ function describe(page, data) {
     const language = data.languages[i];
     if (!/^[a-z]{2,3}(-\w+)*$/i.test(language)) return;
     page.querySelector(`[data-text=${side}]`).lang = language;
-    const name = new Intl.DisplayNames("en", { type: "language" }).of(language);
-    page.querySelector(`[data-name=${side}]`).textContent = name;
+    page.querySelector(`[data-name=${side}]`).textContent = nameOf(language);
   });
   const every = Object.values(data.axes).flatMap((axis) => axis.tokens);
   const key = ["⏎ is the end of a text, ▸ the start of the output."];
   if (every.includes("<unk>")) key.push("<unk> is a word that the model does not know.");
   if (split(data)) key.push("A dot marks a subword that goes on with the one before it.");
   page.querySelector("[data-key]").textContent = key.join(" ");
+}
+
+// A language's English name; a code that is not formed as such codes are stands for itself.
+function nameOf(code) {
+  try {
+    return new Intl.DisplayNames("en", { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
 }
