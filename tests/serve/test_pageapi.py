@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -75,6 +76,24 @@ def test_steps_of_one_head(client: TestClient, models: Models) -> None:
     vectors = look(models.by_direction["en", "es"].model, SENTENCE["text"]).vectors
     expected = next(v for v in vectors if v.kind == "cross")
     assert found == json.loads(json.dumps(expected.to_dict(1)))
+
+
+def test_roles_that_nobody_waited_for_are_there_later(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, asked = threading.Event(), []
+
+    def slow(model: Any) -> str:
+        asked.append(model)
+        gate.wait(20)
+        return "it takes English"
+
+    monkeypatch.setattr("regard.view.roles.roles_or_why", slow)
+    client = start(deadline=0.5)
+    pair = {"source": "en", "target": "es"}
+    assert client.post("/api/roles", json=pair).status_code == 503
+    gate.set()
+    until(lambda: client.post("/api/roles", json=pair).status_code == 200)
+    assert client.post("/api/roles", json=pair).json() == {"needs": "it takes English"}
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -90,12 +90,13 @@ def routes(service: Service) -> APIRouter:
         admit(service, request, asked.api_key)
         served = _one(service.way(asked.source, asked.target))
 
-        def work(model: Model) -> dict[str, Any]:
-            found = roles_or_why(model)  # of another language, or other words: no fault of whoever asks
-            return {"needs": found} if isinstance(found, str) else found.numbers()
+        def work(model: Model) -> None:
+            if served not in known:  # another one may have asked, and be tired of waiting by now
+                found = roles_or_why(model)  # of another language, or other words: no fault of whoever asks
+                known[served] = {"needs": found} if isinstance(found, str) else found.numbers()
 
         if served not in known:
-            known[served] = await service.looks.run(lambda: served.look(work))
+            await service.looks.run(lambda: served.look(work))
         return JSONResponse(known[served])
 
     @post("/look", parameters.Look)
