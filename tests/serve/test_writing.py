@@ -221,3 +221,42 @@ def test_a_person_writes_and_goes_on_from_another_word(page: Page) -> None:
     assert pieces.nth(given).inner_text().strip() == (chosen or " ").strip()
     assert chosen != before.strip()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_keys_in_a_row_are_kept_once_and_typing_outlives_a_browser_that_refuses(page: Page) -> None:
+    page.evaluate("""() => {
+        window.kept = 0;
+        history.replaceState = () => { window.kept += 1; throw new DOMException("too many", "SecurityError"); };
+    }""")
+    page.get_by_label("How the text begins").press_sequentially("the cat sat on the mat")
+    expect(page.locator("[data-pieces]")).to_contain_text("the cat sat on the mat")
+    assert page.evaluate("window.kept") < 10
+
+
+def test_what_was_written_before_it_was_stopped_can_be_copied(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_label("How the text begins").fill("the ö cat")
+    expect(page.locator("[data-pieces] .given").first).to_be_visible()
+    page.route("**/api/write", lambda _: None)  # nothing comes
+    page.get_by_role("button", name="Write", exact=True).click()
+    expect(page.locator("[data-pieces]")).to_have_class("pieces busy")
+    assert page.locator(".caret").evaluate("e => getComputedStyle(e).animationName") == "none"
+    assert page.locator("[data-told]").get_attribute("aria-live") == "off"
+    page.get_by_role("button", name="Stop").click()
+    assert page.locator("[data-told]").get_attribute("aria-live") == "polite"
+    page.locator("[data-copy]").click()
+    expect(page.locator("[data-copy]")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "the ö cat"
+
+
+def test_a_piece_of_a_text_that_was_changed_is_not_gone_on_from(page: Page) -> None:
+    expect(page.locator("[data-bars] button")).to_have_count(10)
+    page.evaluate("""() => {
+        const text = document.querySelector("[data-text]");
+        text.value = "the cat";
+        text.dispatchEvent(new Event("input"));
+        document.querySelector("[data-bars] button:not(:disabled)").click();
+    }""")
+    expect(page.locator("[data-pieces]")).to_contain_text("the cat")
+    expect(page.locator("[data-go]")).to_have_text("Write")

@@ -10,5 +10,10 @@ export function read() {
 export function write(place) {
   const kept = NAMES.filter((name) => place[name] !== undefined && place[name] !== null && place[name] !== "");
   const query = new URLSearchParams(kept.map((name) => [name, place[name]])).toString();
-  if (query !== location.hash.slice(1)) history.replaceState(null, "", query ? `#${query}` : location.pathname);
+  if (query === location.hash.slice(1)) return;
+  try {
+    history.replaceState(null, "", query ? `#${query}` : location.pathname);
+  } catch {
+    // Safari allows a hundred in half a minute: a later one will keep it
+  }
 }

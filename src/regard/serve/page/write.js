@@ -67,14 +67,14 @@ function changed(now) {
   stale = true;
   stop();
   lay();
-  Object.assign(place, { text: text.value, model: info.writers.length > 1 ? model() : null });
-  keep(place);
   waiting = setTimeout(prompt, now ? 0 : WAIT);
 }
 
 // The prompt in pieces, and what may come after it.
 async function prompt() {
   clearTimeout(waiting);
+  Object.assign(place, { text: text.value, model: info.writers.length > 1 ? model() : null });
+  keep(place);
   asked?.abort();
   asked = new AbortController();
   try {
@@ -132,9 +132,14 @@ async function stream() {
     if (error.name !== "AbortError") problem(error);
   }
   if (mine !== asked) return;
+  whole ??= written(); // it was stopped
   turn(false);
   choose(at);
 }
+
+// The text as far as it was written; the bytes of a character can stand in several pieces.
+const written = () => pieces.map((piece) => piece.text).join("").replace(/^ /, "").replace(/(\u27e8[0-9A-F]{2}\u27e9)+/g, (bytes) =>
+  new TextDecoder().decode(Uint8Array.from(bytes.match(/\w\w/g), (byte) => parseInt(byte, 16))));
 
 function stop() {
   asked?.abort();
@@ -145,11 +150,13 @@ function turn(on) {
   writing = on;
   find("go").textContent = on ? "Stop" : "Write";
   find("pieces").classList.toggle("busy", on);
-  find("copy").hidden = on || whole === null;
+  find("copy").hidden = on || !whole;
+  find("told").setAttribute("aria-live", on ? "off" : "polite"); // not every piece as it comes
 }
 
 // One of the likely pieces in place of what stood there; what came after it is written anew.
 function instead(i, [id, shown, probability], rank, top) {
+  if (stale) return; // of a text that is not there any more; others are on their way
   stop();
   const from = pieces[i]?.start;
   pieces = pieces.slice(0, i);
