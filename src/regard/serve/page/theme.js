@@ -12,12 +12,29 @@ export function theme(pressed) {
     pressed.title = { "": "Colours as the system has them", light: "Light", dark: "Dark" }[name];
     pressed.setAttribute("aria-label", `Light or dark: ${pressed.title.toLowerCase()}`);
   };
-  let now = localStorage.getItem("theme") || "";
+  let now = remembered();
   if (!order.includes(now)) now = "";
   show(now);
   pressed.addEventListener("click", () => {
     now = order[(order.indexOf(now) + 1) % order.length];
-    localStorage.setItem("theme", now);
+    remember(now);
     show(now);
   });
+}
+
+// Where a site may keep nothing, asking for it is an error: then nothing is remembered.
+function remembered() {
+  try {
+    return localStorage.getItem("theme") || "";
+  } catch {
+    return "";
+  }
+}
+
+function remember(name) {
+  try {
+    localStorage.setItem("theme", name);
+  } catch {
+    // for as long as the page is open, then
+  }
 }
