@@ -34,9 +34,9 @@ export function inside(root, view, onView) {
   const wait = el("p", { class: "wait", hidden: true }, "Looking …");
   const place = el("div");
   let current = NAMES.includes(view) ? view : NAMES[0];
-  let sentence = null;
   let data = null;
-  let seen = null; // the sentence that the data are of, in letters
+  let seen = null; // the sentence that the data are of
+  let problem = null; // why there are none
   let state = null;
   let mounted = null;
   let asked = null;
@@ -44,6 +44,7 @@ export function inside(root, view, onView) {
   root.append(list.element, panel);
 
   function open(name) {
+    if (!NAMES.includes(name)) return; // an address can ask for anything
     current = name;
     list.set(name);
     panel.setAttribute("aria-labelledby", `tab-${name}`);
@@ -59,10 +60,11 @@ export function inside(root, view, onView) {
 
   function draw() {
     clear();
+    if (problem) place.append(el("p", { class: "r-lead" }, problem));
     if (!data) return;
     const root = el("div");
     place.append(root);
-    const options = { shared: state, open: (other) => { open(other); list.focus(); }, sentence };
+    const options = { shared: state, open: (other) => { open(other); list.focus(); }, sentence: seen, load };
     if (current !== "roles" || data.roles) mounted = VIEWS[current][1](root, data, options);
     else rolesOf(root, options);
   }
@@ -70,22 +72,28 @@ export function inside(root, view, onView) {
   // Over many sentences: asked for when somebody wants to see them.
   async function rolesOf(root, options) {
     root.append(el("p", { class: "wait" }, "Reading sentences whose grammar is known …"));
-    const { source, target } = sentence;
+    const { source, target } = seen;
     const mine = data;
     try {
       mine.roles = await post("/api/roles", { source, target });
-    } catch (error) {
-      mine.roles = { needs: error.message };
+    } catch (error) { // not kept: next time they may be had
+      root.replaceChildren(el("p", { class: "r-lead" }, error.message));
+      return;
     }
     if (mine === data && current === "roles") draw();
   }
 
-  async function look(next) {
+  // One head's numbers, of a sentence too long for those of all of them.
+  const load = async (kind, layer, head) => unpack(await post("/api/steps", { ...seen, kind, layer, head }));
+
+  async function look(sentence) {
     asked?.abort();
-    sentence = next;
-    if (!sentence) return;
-    const wanted = JSON.stringify(sentence);
-    if (data && wanted === seen) { // another one was asked for, and is not wanted any more
+    if (!sentence) { // nothing is shown, and nothing goes on unseen
+      data = problem = null;
+      clear();
+      return;
+    }
+    if (data && JSON.stringify(sentence) === JSON.stringify(seen)) { // another one is not wanted any more
       settle();
       return;
     }
@@ -95,17 +103,19 @@ export function inside(root, view, onView) {
     wait.hidden = data !== null;
     try {
       const found = await unpack(await post("/api/look", { ...sentence, packed: true }, signal));
+      signal.throwIfAborted(); // while it was unpacked
       if (data?.roles && data.languages.join() === found.languages.join()) found.roles = data.roles;
       data = found;
-      seen = wanted;
+      seen = sentence;
+      problem = null;
       state = kept(shared(data), state);
       list.set(current); // before there was a sentence they were hidden, and could not be scrolled to
       draw();
     } catch (error) {
       if (error.name === "AbortError") return;
       data = null;
-      clear();
-      place.append(el("p", { class: "r-lead" }, error.message));
+      problem = error.message;
+      draw();
     }
     settle();
   }

@@ -8,13 +8,14 @@ import { button, choice, clamp, el, live, onTheme, para, range, say, select, tok
 
 export const mount = view((root, data, options) => {
   const { parts, examples, note } = data.steps;
-  const places = options.load ? placesOf(data) : parts;
+  const loading = options.load && note; // a note says that not all are here
+  const places = loading ? placesOf(data) : parts;
   const kinds = Object.keys(KINDS).filter((kind) => places.some((p) => p.kind === kind));
   const at = {
     own: places.length > 0, // this sentence, or the example
     mask: "plain",
     kind: kinds.includes("encoder") ? "encoder" : kinds[0],
-    layer: places[0]?.layer ?? 0,
+    layer: [...parts, ...places][0]?.layer ?? 0,
     head: 0,
     token: 0,
     key: -1, // whose product is written out
@@ -52,14 +53,17 @@ export const mount = view((root, data, options) => {
     para("lead", "What one head does for one piece: it asks with a query, is answered by every key, and takes the values "
       + "in that measure."),
     el("div", { class: "r-controls" }, which.element, maskOf.element, kindOf.element, layerOf.element, headOf.element),
-    para("note", note || ""), asking, row, told, board, all,
+    para("note", loading ? "" : note || ""), asking, row, told, board, all,
   );
 
   const found = () => parts.find((p) => p.kind === at.kind && p.layer === at.layer && p.heads.includes(at.head));
 
   async function current() {
     if (!at.own) return examples.cases[at.mask];
-    if (!found()) parts.push(await options.load(at.kind, at.layer, at.head));
+    if (!found()) {
+      say(told, "Asking for its numbers …");
+      parts.push(await options.load(at.kind, at.layer, at.head));
+    }
     return found();
   }
 
