@@ -10,11 +10,14 @@ from regard.serve.sentences import Cut
 
 def told(whole: Cut, found: Sequence[Sequence[Translation]], alternatives: int) -> dict[str, Any]:
     """The best translations of all sentences together, then the second best, and so on; each text once."""
-    translations: dict[str, float] = {}
+    translations: dict[str, dict[str, Any]] = {}
     for chosen in ranked(found, alternatives):
-        translations.setdefault(whole.filled([one.text for one in chosen]), _confidence(chosen))
+        parts = [one.text for one in chosen]
+        text = whole.filled(parts)
+        sure = round(_confidence(chosen), 4)
+        translations.setdefault(text, {"text": text, "confidence": sure, "sentences": parts})
     return {
-        "translations": [{"text": text, "confidence": round(sure, 4)} for text, sure in translations.items()],
+        "translations": list(translations.values()),
         "sentences": [
             {"source": source, "target": variants[0].text, "confidence": round(variants[0].confidence, 4)}
             for source, variants in zip(whole.sentences, found, strict=True)

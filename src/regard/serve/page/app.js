@@ -1,5 +1,5 @@
 // The page: what stands where, and who tells whom.
-import { button, choice } from "regard/dom.js";
+import { button, choice, clamp } from "regard/dom.js";
 import { get, key } from "./api.js";
 import { composer, copied } from "./composer.js";
 import { inside } from "./inside.js";
@@ -27,31 +27,34 @@ document.documentElement.dataset.ready = "";
 function start(info) {
   serve(info);
   const views = inside(find("views"), place.view, (view) => { place.view = view; write(place); });
-  const request = snippet();
+  const request = snippet(info.key_required);
   let texts = null; // it tells of its first text before it is there
   texts = composer(document, info, place, { problem, translated });
 
   function translated(found) {
     clearTimeout(timer);
     Object.assign(place, texts ? texts.place() : {});
-    if (found) place.translation = found.chosen;
+    if (found) place.translation = found.chosen?.text;
     find("inside").hidden = !found?.sentences.length; // figures and signs alone are no language
     find("intro").hidden = Boolean(place.text);
     find("request").hidden = !found;
     write(place);
-    if (!found) return;
-    request(found.asked);
-    if (found.sentences.length) sentences(found);
+    if (found) request(found.asked);
+    if (found?.sentences.length) sentences(found);
+    else views.look(null);
   }
 
   // One sentence is looked into at a time: of several, the chosen one.
   function sentences(found) {
     const all = found.sentences;
-    let at = Math.min(Number(place.sentence) || 0, all.length - 1);
-    const look = () => views.look({
-      text: all[at].source, source: found.source, target: found.asked.target,
-      ...(all.length === 1 && found.chosen ? { translation: found.chosen } : {}),
-    });
+    let at = clamp(parseInt(place.sentence, 10) || 0, 0, all.length - 1);
+    const look = () => {
+      const chosen = found.chosen?.sentences[at] ?? all[at].target;
+      views.look({
+        text: all[at].source, source: found.source, target: found.asked.target,
+        ...(chosen === all[at].target ? {} : { translation: chosen }), // its own it finds, and tells how
+      });
+    };
     const chips = all.length < 2 ? [] : all.map((one, i) => button(one.source, { dir: "auto", title: one.source }, () => {
       at = i;
       place.sentence = i || null;
@@ -68,7 +71,8 @@ function start(info) {
 
   addEventListener("hashchange", () => {
     const wanted = read();
-    if (wanted.view && wanted.view !== place.view) views.open(wanted.view);
+    if (wanted.view !== place.view) views.open(wanted.view);
+    place.sentence = wanted.sentence;
     texts.set(wanted);
   });
   for (const event of ["change", "submit"]) find("key").addEventListener(event, (given) => {
@@ -89,7 +93,8 @@ function serve(info) {
   find("other").hidden = !info.writers.length;
 }
 
-function snippet() {
+// keyed: whether the server asks for a key; which one it is is not shown.
+function snippet(keyed) {
   let body = null;
   let language = "curl";
   const show = () => { find("snippet").textContent = LANGUAGES[language](location.origin, body); };
@@ -102,7 +107,7 @@ function snippet() {
   find("languages").append(names.element);
   find("copy-request").addEventListener("click", (event) => copied(event.currentTarget, find("snippet").textContent));
   return ({ text, source, target }) => {
-    body = { q: text, source, target };
+    body = { q: text, source, target, ...(keyed ? { api_key: "your-key" } : {}) };
     show();
   };
 }

@@ -24,7 +24,7 @@ export function composer(root, info, place, told) {
   let waiting = null; // a timer
   let asked = null; // an AbortController
   let found = null;
-  let chosen = place.translation; // the alternative that an address asks for
+  let chosen = null; // the alternative that an address asks for
 
   const fill = (list, codes, chosen) => {
     list.replaceChildren(...codes.map((code) => el("option", { value: code }, code === AUTO ? "Detect language" : names.get(code))));
@@ -37,7 +37,10 @@ export function composer(root, info, place, told) {
     clearTimeout(waiting);
     asked?.abort();
     lay();
-    if (!text.value.trim()) return show(null);
+    if (!text.value.trim()) {
+      told.problem(null);
+      return show(null);
+    }
     output.classList.add("old");
     waiting = setTimeout(translate, now ? 0 : WAIT);
   }
@@ -76,6 +79,7 @@ export function composer(root, info, place, told) {
     chosen = null;
     if (found) pick(wanted || found.translations[0]);
     else told.translated(null);
+    lay(); // a language was detected, or is not any more
   }
 
   // One of the translations: it is shown, and looked into.
@@ -84,13 +88,13 @@ export function composer(root, info, place, told) {
     output.textContent = one.text;
     find("confidence").replaceChildren(...meter(one.confidence));
     find("alternatives").querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", String(b.textContent === one.text)));
-    told.translated({ ...found, chosen: best ? undefined : one.text });
+    told.translated({ ...found, chosen: best ? null : one });
   }
 
   function lay() {
     text.style.height = "auto";
     text.style.height = `${text.scrollHeight}px`;
-    const [length, most] = [text.value.length, info.limits.characters];
+    const [length, most] = [[...text.value].length, info.limits.characters]; // as the server counts
     find("count").textContent = length > 0.8 * most || length > 200 ? `${length} / ${most}` : "";
     find("count").classList.toggle("over", length > most);
     find("clear").hidden = !length;
@@ -106,8 +110,9 @@ export function composer(root, info, place, told) {
     find("examples").replaceChildren(...(list.length ? [el("span", {}, "Try"), ...list] : []));
   }
 
-  function set({ text: given = text.value, source: from = source.value, target: to = target.value }) {
+  function set({ text: given = text.value, source: from = source.value, target: to = target.value, translation = null }) {
     text.value = given;
+    chosen = translation;
     fill(source, sources.length > 1 ? [AUTO, ...sources] : sources, from);
     fillTargets(to);
     offerExamples();
@@ -140,8 +145,13 @@ export async function copied(pressed, text) {
   try {
     await navigator.clipboard.writeText(text);
     pressed.textContent = "Copied";
-  } catch {
-    pressed.textContent = "Not allowed here";
+  } catch { // over plain http there is no clipboard; what is selected can be copied there too
+    const area = el("textarea", { class: "unseen" }, text);
+    document.body.append(area);
+    area.select();
+    pressed.textContent = document.execCommand("copy") ? "Copied" : "Not allowed here";
+    area.remove();
+    pressed.focus();
   }
   setTimeout(() => { pressed.textContent = pressed.dataset.label; }, 1400);
 }

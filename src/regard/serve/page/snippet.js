@@ -8,10 +8,10 @@ export const LANGUAGES = {
     "  -H 'Content-Type: application/json' \\",
     `  -d ${shell(JSON.stringify(body))}`,
   ].join("\n"),
-  Python: (origin, { q, source, target }) => [
+  Python: (origin, { q, source, target, api_key: key }) => [
     "from libretranslatepy import LibreTranslateAPI  # pip install libretranslatepy",
     "",
-    `server = LibreTranslateAPI(${JSON.stringify(`${origin}/`)})`,
+    `server = LibreTranslateAPI(${JSON.stringify(`${origin}/`)}${key ? `, ${JSON.stringify(key)}` : ""})`,
     `print(server.translate(${[q, source, target].map((text) => JSON.stringify(text)).join(", ")}))`,
   ].join("\n"),
   JavaScript: (origin, body) => [
