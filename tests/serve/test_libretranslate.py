@@ -13,6 +13,8 @@ from regard.serve.store import Store
 
 TEXT, TRANSLATION = "the man eats the bread", "el hombre come el pan"
 PLAIN = {"q": TEXT, "source": "en", "target": "es"}
+STYLED = f"<style>{'.the-header .from-here { background: white; border-width: thin }' * 40}</style><p>%s</p>"
+SPANISH = "el hombre come el pan y la mujer quiere una manzana todos los días"
 
 
 @pytest.mark.parametrize("how", ["json", "data", "params", "files"])
@@ -63,10 +65,11 @@ def test_the_source_can_be_found_out(client: TestClient) -> None:
 
 
 def test_a_text_that_is_in_the_target_language_already_stays(client: TestClient) -> None:
-    text = "el hombre come el pan y la mujer quiere una manzana todos los días"
-    answer = client.post("/translate", json={"q": text, "source": "auto", "target": "es"}).json()
-    assert answer["translatedText"] == text
-    assert answer["detectedLanguage"]["language"] == "es"
+    for text, format in ((SPANISH, "text"), (STYLED % SPANISH, "html")):
+        asked = {"q": text, "source": "auto", "target": "es", "format": format}
+        answer = client.post("/translate", json=asked).json()
+        assert answer["translatedText"] == text
+        assert answer["detectedLanguage"]["language"] == "es"
 
 
 def test_languages_with_their_targets(client: TestClient) -> None:
@@ -156,11 +159,10 @@ def test_a_file_is_translated_and_kept_for_download(client: TestClient) -> None:
 
 
 def test_a_file_of_html_keeps_its_tags(client: TestClient) -> None:
-    files = {"file": ("page.html", f"<p class=x>{TEXT}</p>".encode())}
-    url = client.post("/translate_file", files=files, data={"source": "auto", "target": "es"}).json()[
-        "translatedFileUrl"
-    ]
-    assert client.get(url).text == f"<p class=x>{TRANSLATION}</p>"
+    for page, expected in ((f"<p class=x>{TEXT}</p>", f"<p class=x>{TRANSLATION}</p>"), (STYLED % SPANISH,) * 2):
+        files = {"file": ("page.html", page.encode())}
+        answer = client.post("/translate_file", files=files, data={"source": "auto", "target": "es"})
+        assert client.get(answer.json()["translatedFileUrl"]).text == expected
 
 
 def test_a_long_file_is_not_held_to_the_limit_of_a_text(start: Start) -> None:

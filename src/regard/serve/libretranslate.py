@@ -49,10 +49,11 @@ def routes(service: Service, store: Store) -> APIRouter:
             raise Refusal(400, "Invalid request: missing q parameter")
         service.allow(asked.alternatives)
         service.count(facts, texts)
-        detected = await service.detect(texts) if asked.source == "auto" else []
+        html = asked.format == "html"
+        detected = await service.detect(texts, html=html) if asked.source == "auto" else []
         sources = [d.language for d in detected] or [asked.source] * len(texts)
         ways = {source: service.way(source, asked.target) for source in dict.fromkeys(sources)}
-        work = service.pages if asked.format == "html" else service.texts
+        work = service.pages if html else service.texts
         found: list[list[str]] = [[] for _ in texts]
         for source, way in ways.items():
             places = [i for i, own in enumerate(sources) if own == source]
@@ -142,8 +143,9 @@ def routes(service: Service, store: Store) -> APIRouter:
         except UnicodeDecodeError:
             raise Refusal(400, "Invalid request: the file is not UTF-8") from None
         facts.texts, facts.characters = 1, len(text)
-        source = (await service.detect([text]))[0].language if asked.source == "auto" else asked.source
-        work = service.pages if kind == "html" else service.texts
+        html = kind == "html"
+        source = (await service.detect([text], html=html))[0].language if asked.source == "auto" else asked.source
+        work = service.pages if html else service.texts
         ((translation, *_),) = await work([text], service.way(source, asked.target), 0, facts)
         path = PurePath(name)
         kept = store.add(translation, f"{path.stem}_{asked.target}{path.suffix.lower()}")

@@ -96,10 +96,15 @@ class Service:
         if alternatives > self.settings.alternatives_limit:
             raise Refusal(400, f"Invalid request: alternatives: no more than {self.settings.alternatives_limit}")
 
-    async def detect(self, texts: Sequence[str]) -> list[Detected]:
-        """The language of each text."""
+    async def detect(self, texts: Sequence[str], *, html: bool = False) -> list[Detected]:
+        """The language of each text; of HTML by what there is to translate: markup would speak for English."""
         self._translates()
-        return await asyncio.to_thread(self.detector.detect_each, texts)
+
+        def judged() -> list[Detected]:
+            plain = [" ".join(page.sentences) for page in _parsed(texts)] if html else texts
+            return self.detector.detect_each(plain)
+
+        return await asyncio.to_thread(judged)
 
     async def candidates(self, text: str) -> list[Detected]:
         """The languages that a text may be in."""
