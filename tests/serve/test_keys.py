@@ -82,6 +82,11 @@ def test_a_file_without_sense_is_refused_at_the_start(tmp_path: Path) -> None:
         read_keys(tmp_path / "nothing")
 
 
+def test_the_mark_that_some_editors_write_is_no_part_of_a_key(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("alpha-key\n", encoding="utf-8-sig")
+    assert Keys(tmp_path / "keys").find("alpha-key") is not None
+
+
 def test_too_many_requests_are_429_and_say_when_to_come_again(start: Start) -> None:
     client = start(req_limit=2)
     codes = [client.post("/detect", json={"q": "hello"}).status_code for _ in range(3)]

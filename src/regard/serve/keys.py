@@ -59,7 +59,7 @@ class Keys:
 def read_keys(path: Path) -> list[Key]:
     """Lines of `KEY` or `KEY REQUESTS-A-MINUTE`; empty lines and those that begin with # say nothing."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the keys in {path}: {error}") from None
     keys = []
