@@ -235,6 +235,7 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
         ("completions", {"model": "none", "prompt": "a"}, 404, "does not exist"),
         ("completions", {"prompt": "a"}, 400, "model"),
         ("completions", {"model": "little", "temperature": -1}, 400, "temperature"),
+        ("completions", {"model": "little", "repetition_penalty": 1e-40}, 400, "repetition_penalty"),
         ("completions", {"model": "little", "n": 2, "stream": True}, 400, "one text at a time"),
         ("completions", {"model": "little", "best_of": 2, "stream": True}, 400, "one text at a time"),
         ("completions", {"model": "little", "n": 3, "best_of": 2}, 400, "best_of 2 is less than n 3"),

@@ -35,7 +35,7 @@ class DecodeOptions(BaseModel):
     top_k: int = Field(0, ge=0, description="sample from the k likeliest tokens; 0 is all")
     top_p: float = Field(1.0, gt=0, le=1, description="sample from the smallest set of tokens with this much mass")
     repetition_penalty: float = Field(
-        1.0, gt=0, description="sampling: above 1, tokens that were there before are less likely; 1 is none"
+        1.0, ge=0.01, description="sampling: above 1, tokens that were there before are less likely; 1 is none"
     )
     stop: tuple[str, ...] = Field((), description="texts that end an output and are no part of it (language models)")
     seed: int = Field(0, ge=0, description="seed of sampling")

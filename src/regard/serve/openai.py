@@ -44,7 +44,7 @@ class Asked(BaseModel):
     temperature: float | None = Field(None, ge=0, le=10, description="0 takes the likeliest token every time.")
     top_p: float | None = Field(None, ge=0, le=1, description="Only the likeliest tokens with so much mass.")
     top_k: int | None = Field(None, ge=0, description="Only so many of the likeliest tokens.")
-    repetition_penalty: float | None = Field(None, gt=0, le=100, description="Above 1: fewer repetitions.")
+    repetition_penalty: float | None = Field(None, ge=0.01, le=100, description="Above 1: fewer repetitions.")
     n: int | None = Field(None, ge=1, le=MOST, description="How many texts.")
     stop: Stops = Field(default_factory=list, max_length=4, description="Texts that end what is written.")
     seed: int | None = Field(None, ge=-(2**63), lt=2**63, description="The same seed gives the same text.")
