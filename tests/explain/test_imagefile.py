@@ -41,6 +41,16 @@ def test_grey_and_transparent(tmp_path: Path, pixels: np.ndarray) -> None:
     np.testing.assert_array_equal(found[1:], pixels[1:])
 
 
+def test_a_photo_that_lies_on_its_side_is_seen_upright(tmp_path: Path, pixels: np.ndarray) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: what is left is above
+    Image.fromarray(np.rot90(pixels).copy()).save(tmp_path / "a.png", exif=exif)
+    np.testing.assert_array_equal(read(tmp_path / "a.png"), pixels)
+    exif[0x0112] = 99  # no way to turn it
+    Image.fromarray(pixels).save(tmp_path / "b.png", exif=exif)
+    np.testing.assert_array_equal(read(tmp_path / "b.png"), pixels)
+
+
 def test_what_we_write_we_read(tmp_path: Path, pixels: np.ndarray) -> None:
     (tmp_path / "a.png").write_bytes(png.encoded(pixels))
     np.testing.assert_array_equal(read(tmp_path / "a.png"), pixels)
