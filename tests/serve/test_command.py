@@ -126,6 +126,26 @@ def test_those_who_wait_are_answered_before_the_end(held: Held) -> None:
     assert answers == [{"translatedText": "el hombre come el pan"}]
 
 
+EARLY = """
+import os, signal
+from regard.cli import app
+from regard.serve.run import Server
+
+def early(server, sockets, run=Server.run):
+    os.kill(os.getpid(), signal.SIGTERM)
+    run(server, sockets)
+
+Server.run = early
+app()
+"""
+
+
+def test_a_signal_before_the_server_is_up_ends_it_too(trained: Path) -> None:
+    command = [sys.executable, "-c", EARLY, "serve", str(trained), "--port", "0", "--engine", "torch"]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def regard(*words: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "regard", "serve", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

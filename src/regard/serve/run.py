@@ -19,9 +19,10 @@ from regard.serve.settings import Settings
 def run(models: Models, settings: Settings, bound: socket.socket) -> None:
     """Serves until SIGTERM or Ctrl-C."""
     logs.write_to_stderr()
+    server = Server(make_app(models, settings), settings, f"Regard is ready at {url(bound)} (Ctrl-C stops it)")
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn raises it again when all is done: that is no failure
-    Server(make_app(models, settings), settings, f"Regard is ready at {url(bound)} (Ctrl-C stops it)").run([bound])
+        signal.signal(number, server.handle_exit)  # uvicorn raises it again when all is done: that is no failure
+    server.run([bound])
 
 
 class Server(uvicorn.Server):
