@@ -137,7 +137,7 @@ class TestText:
         assert "layer 2, attention" in seen.draw("norms", kind="encoder", layer=1).text()
         with pytest.raises(UserError, match="no such token: there are"):
             seen.draw("norms", token=99).text()
-        with pytest.raises(UserError, match="no norms of layer 7"):
+        with pytest.raises(UserError, match="no norms of layer 8"):
             seen.draw("norms", layer=7).text()
 
 

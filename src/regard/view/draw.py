@@ -171,7 +171,7 @@ class Drawing:
         side = "encoder" if self.kind in ("encoder", None) else "decoder"
         found = [n for n in self.look.norms if (n.kind, n.layer) == (side, self.layer or 0)]
         if not found:
-            raise UserError(f"there are no norms of layer {self.layer or 0} of the {side} in this look")
+            raise UserError(f"there are no norms of layer {(self.layer or 0) + 1} of the {side} in this look")
         count = len(found[0].x)
         if not 0 <= self.token < count:
             raise UserError(f"there is no such token: there are {count}")
