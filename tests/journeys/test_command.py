@@ -113,8 +113,11 @@ def test_evaluate_says_what_it_left_out(model: Path, tmp_path: Path) -> None:
     done = regard("evaluate", model, tmp_path / "dev.tsv", "--with", model)
     assert f"{len(pairs)} pairs; dropped 1 with an empty side" in done.stdout.decode()
     (tmp_path / "theirs.txt").write_text("x\n" * (len(pairs) + 1))
-    done = regard("evaluate", model, tmp_path / "dev.tsv", "--against", tmp_path / "theirs.txt")
+    asked = ("evaluate", model, tmp_path / "dev.tsv", "--output", tmp_path / "ours.txt", "--against")
+    done = regard(*asked, tmp_path / "theirs.txt")
     assert_one_line(done, f"theirs.txt has {len(pairs) + 1} lines", "dropped 1 with an empty side")
+    assert_one_line(regard(*asked, tmp_path / "none.txt"), "no model and no file")
+    assert not (tmp_path / "ours.txt").exists()  # it is told before anything is translated
 
 
 def test_average_makes_a_model_of_a_runs_checkpoints(model: Path, tmp_path: Path) -> None:

@@ -91,20 +91,14 @@ def evaluate(
     ).score
     require(config, METRICS[system.bundle.task])
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+    how: dict[str, Any] = {"device": device, "engine": engine, "precision": precision}
+    theirs = [] if against is None else _theirs(against, report, sources, options, **how)  # what is wrong is told first
     outputs = system.translator.translate(sources, system.options(**options))
     if output is not None:
         write_text(output, "".join(text.replace("\n", " ") + "\n" for text in outputs))
     task = system.bundle.task
     scores = score(outputs, references, config, names=METRICS[task], intervals=True)
-    comparisons = []
-    if against is not None:
-        comparisons = compare(
-            outputs,
-            _theirs(against, report, sources, options, device=device, engine=engine, precision=precision),
-            references,
-            config,
-            task,
-        )
+    comparisons = [] if against is None else compare(outputs, theirs, references, config, task)
     if as_json:
         found = {
             "set": name,
