@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serve.servers import Start, untrained
@@ -66,6 +67,15 @@ def test_two_writers_of_one_name_are_a_mistake(writer: Model, tmp_path: Path) ->
         writer.bundle.save(tmp_path / folder / "gpt")
     with pytest.raises(UserError, match="two language models are called gpt"):
         load_models([tmp_path / "a" / "gpt", tmp_path / "b" / "gpt"])
+
+
+@pytest.mark.parametrize(
+    "asked", [{"engine": "ctranslate2"}, {"precision": "int8"}, {"beam": 7}, {"ensemble": True}], ids=str
+)
+def test_what_language_models_do_not_heed_is_told(writer: Model, tmp_path: Path, asked: dict[str, Any]) -> None:
+    writer.bundle.save(tmp_path / "gpt")
+    with pytest.raises(UserError, match=f"--{next(iter(asked))}.* is for models that translate"):
+        load_models([tmp_path / "gpt"], **asked)
 
 
 def test_two_models_of_one_direction_are_a_mistake_unless_wanted(trained: Path) -> None:

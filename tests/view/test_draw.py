@@ -303,6 +303,20 @@ class TestCommand:
         with pytest.raises(UserError, match="layers 1 to 2 with heads 1 to 4"):
             self.run("a dog", "--target", "x", "--at", "encoder.3", "--terminal")
 
+    @pytest.mark.parametrize(
+        ("asked", "said"),
+        [
+            ("--view next --at cross.1.2", "--view next takes no --at"),
+            ("--view grid --at cross.1.2 --svg a.svg", "--view grid takes --at KIND alone"),
+            ("--view norms --at encoder.1.2 --terminal", "--view norms takes --at KIND.LAYER, no head"),
+            ("--view grid --token 7 --svg a.svg", "--token is for --view steps or norms"),
+            ("--view steps --token 2", "with --terminal or --json"),
+        ],
+    )
+    def test_what_a_view_does_not_heed_is_told(self, folder: Path, asked: str, said: str) -> None:
+        with pytest.raises(UserError, match=re.escape(said)):
+            self.run("a dog", "--target", "x", *asked.split())
+
     @pytest.mark.parametrize("at", ["self", "cross.0", "cross.1.2.3", "cross.x", "3"])
     def test_a_place_that_is_none_is_told(self, folder: Path, at: str) -> None:
         with pytest.raises(UserError, match=r"KIND\[\.LAYER\[\.HEAD\]\]"):

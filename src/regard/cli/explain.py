@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from regard.cli.options import refuse
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,22 +32,39 @@ def explain(
     python: Annotated[str | None, typer.Option(help="A black box: MODULE:FUNCTION, from inputs to scores.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="A black box: the address of an HTTP endpoint.")] = None,
     request: Annotated[
-        str, typer.Option(help='The endpoint\'s request in JSON; "$input" is one input, "$inputs" a list of them.')
-    ] = '{"inputs": "$inputs"}',
-    answer: Annotated[str, typer.Option(help="Where the scores stand in the answer: scores, or data.*.score.")] = "",
+        str | None,
+        typer.Option(
+            help='The endpoint\'s request in JSON; "$input" is one input, "$inputs" a list of them; '
+            'default {"inputs": "$inputs"}.',
+            show_default=False,
+        ),
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option(help="Where the scores stand in the answer: scores, or data.*.score.")
+    ] = None,
     header: Annotated[list[str] | None, typer.Option(help='A header of the request: "Name: value".')] = None,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="The endpoint may be another machine's.")
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds that an answer may take.", min=0.1)] = 30.0,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds that an answer may take; default 30.", min=0.1, show_default=False)
+    ] = None,
     image: Annotated[Path | None, typer.Option(help="Explain an image file (needs Pillow).")] = None,
     score: Annotated[
         int | None,
         typer.Option(help="Of an image's scores, which one; default the highest.", min=1, show_default=False),
     ] = None,
-    cells: Annotated[int, typer.Option(help="Of an image's masks, in each direction.", min=1)] = 7,
-    fill: Annotated[Fill, typer.Option(help="What stands where an image is hidden.")] = "zeros",
-    by: Annotated[By, typer.Option(help="What is hidden: words, a model's tokens, or characters.")] = "words",
+    cells: Annotated[
+        int | None,
+        typer.Option(help="Of an image's masks, in each direction; default 7.", min=1, show_default=False),
+    ] = None,
+    fill: Annotated[
+        Fill | None, typer.Option(help="What stands where an image is hidden; default zeros.", show_default=False)
+    ] = None,
+    by: Annotated[
+        By | None,
+        typer.Option(help="What is hidden: words (default), a model's tokens, or characters.", show_default=False),
+    ] = None,
     filler: Annotated[
         str | None,
         typer.Option(help='In place of a hidden word, such as "<unk>"; default nothing.', show_default=False),
@@ -60,7 +78,9 @@ def explain(
     confidence: Annotated[
         float | None, typer.Option(help="Stop as soon as the map is known with this confidence, such as 0.95 ...")
     ] = None,
-    within: Annotated[float, typer.Option(help="... to within this part of its range.")] = 0.1,
+    within: Annotated[
+        float | None, typer.Option(help="... to within this part of its range; default 0.1.", show_default=False)
+    ] = None,
     curves: Annotated[bool, typer.Option("--curves", help="Test the map: deletion and insertion curves.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page for any browser, offline.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write the map as an SVG picture.")] = None,
@@ -74,17 +94,19 @@ def explain(
     """
     files = {"--out": out, "--svg": svg, "--png": png, "--json": json_file}
     box = python is not None or endpoint is not None
-    _refuse(python is not None, "is a second black box; give one", {"--endpoint": endpoint})
-    _refuse(box, "is for a model's translation", {"--target": target, "--word": word})
-    _refuse(image is None, "is for an image", {"--score": score, "--png": png})
-    _refuse(not box, "needs a black box: --python or --endpoint", {"--image": image})
+    refuse(python is not None, "is a second black box; give one", {"--endpoint": endpoint})
+    refuse(box, "is for a model's translation", {"--target": target, "--word": word})
+    refuse(image is None, "is for an image", {"--score": score, "--png": png, "--cells": cells, "--fill": fill})
+    refuse(image is not None, "is for a text", {"--by": by, "--filler": filler})
+    called_by = {"--request": request, "--answer": answer, "--header": header or None, "--timeout": timeout}
+    refuse(endpoint is None, "is for --endpoint", called_by | {"--allow-remote": allow_remote or None})
+    refuse(confidence is None, "goes with --confidence", {"--within": within})
+    refuse(not box, "needs a black box: --python or --endpoint", {"--image": image})
     inputs = _inputs(given or [], box, image is not None)
     for option, path in files.items():
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise UserError(f"{option}: {path} is a folder" if path.is_dir() else f"{option}: no folder {path.parent}")
-    plan: dict[str, Any] = {"seed": seed, "batch": batch, "confidence": confidence, "within": within, "keep": keep}
-    if masks is not None:
-        plan["masks"] = masks
+    plan = _given(seed=seed, batch=batch, confidence=confidence, within=within, keep=keep, masks=masks)
 
     from regard.explain import Endpoint, image_steps, text_steps
     from regard.explain.imagefile import read
@@ -93,31 +115,30 @@ def explain(
     if python is not None:
         called = _function(python)
     elif endpoint is not None:
-        template, headers = _template(request), _headers(header or [])
-        called = Endpoint(endpoint, template, answer, headers=headers, allow_remote=allow_remote, timeout=timeout)
+        template = None if request is None else _template(request)
+        more = _given(headers=_headers(header or []), timeout=timeout)
+        called = Endpoint(endpoint, template, answer or "", allow_remote=allow_remote, **more)
     steps: Iterator[Explanation] | Iterator[ImageExplanation]
     if image is not None:
         of = None if score is None else score - 1
-        steps = image_steps(called, read(image), of=of, cells=cells, fill=fill, **plan)
+        steps = image_steps(called, read(image), of=of, **_given(cells=cells, fill=fill), **plan)
     elif box:
-        steps = text_steps(called, inputs[0], by=by, filler=filler, **plan)
+        steps = text_steps(called, inputs[0], **_given(by=by, filler=filler), **plan)
     else:
         from regard.api import load
         from regard.explain import why_steps
 
         chosen = int(word) - 1 if word is not None and word.isdecimal() else word
-        steps = why_steps(load(inputs[0]), inputs[1], target, word=chosen, by=by, filler=filler, **plan)
+        steps = why_steps(load(inputs[0]), inputs[1], target, word=chosen, **_given(by=by, filler=filler), **plan)
     found = _watched(steps)
     tested = found.curves(orders=ORDERS) if curves else ()
     _print(found, tested)
     _write(found, tested, files)
 
 
-def _refuse(when: bool, why: str, options: dict[str, Any]) -> None:
-    """Options that mean nothing here are told, not passed over."""
-    for option, value in options.items():
-        if when and value is not None:
-            raise UserError(f"{option} {why}")
+def _given(**options: Any) -> dict[str, Any]:
+    """Those that were given; of the others the library knows the defaults."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _inputs(given: list[str], box: bool, image: bool) -> list[str]:

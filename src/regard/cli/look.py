@@ -7,12 +7,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from regard.cli.options import refuse
 from regard.errors import UserError
 
 PAGE = Path("attention.html")
 KINDS = ("encoder", "decoder", "cross")
 WORDLESS = " without its words: install cairosvg or rsvg-convert for them"
 WORDS = ("alignment", "heads", "grid")  # drawn over whole words; the page shows subwords too
+# How much of KIND.LAYER.HEAD a view heeds.
+PLACED = {"alignment": 3, "heads": 3, "grid": 1, "steps": 3, "norms": 2}
 View = Literal["alignment", "heads", "grid", "steps", "next", "positions", "norms", "roles"]
 
 
@@ -26,7 +29,10 @@ def look(
     at: Annotated[
         str | None, typer.Option(help="Which attention: KIND[.LAYER[.HEAD]], such as cross, encoder.2 or cross.1.4.")
     ] = None,
-    token: Annotated[int, typer.Option(help="Whose steps or norms: the number of a token.", min=1)] = 1,
+    token: Annotated[
+        int | None,
+        typer.Option(help="Whose steps or norms: the number of a token; default 1.", min=1, show_default=False),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help=f"The page's file; default {PAGE}.", show_default=False)
     ] = None,
@@ -39,12 +45,17 @@ def look(
 
     With --svg, --png, --json or --terminal the page is written only where --out says so.
     """
-    if not (svg or png or json_file or terminal or out):
+    drawn = bool(svg or png or json_file or terminal)
+    if not drawn and not out:
         out = PAGE
     for option, path in {"--svg": svg, "--png": png, "--json": json_file, "--out": out}.items():
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise UserError(f"{option}: {path} is a folder" if path.is_dir() else f"{option}: no folder {path.parent}")
-    place = _place(at)
+    place, heeded = _place(at), PLACED.get(view, 0)
+    if len(place) > heeded:
+        raise UserError(f"--view {view} takes {('no --at', '--at KIND alone', '--at KIND.LAYER, no head')[heeded]}")
+    shown = drawn and view in ("steps", "norms")
+    refuse(not shown, "is for --view steps or norms, with --terminal or --json", {"--token": token})
     if not text.strip() and (out or view != "roles"):
         raise UserError("there is no text to look at")
 
@@ -61,8 +72,8 @@ def look(
     if view != "roles":
         assert found is not None
         _check(place, found.weights)
-        drawing = (found.merged() if view in WORDS else found).draw(view, token=token - 1, **place)
-    elif isinstance(table, str) and (svg or png or json_file or terminal):
+        drawing = (found.merged() if view in WORDS else found).draw(view, token=(token or 1) - 1, **place)
+    elif isinstance(table, str) and drawn:
         raise UserError(table)
     if terminal:
         print(drawing.text())

@@ -1,4 +1,4 @@
-"""Decode options shared by verbs: checked in one place, with a user's mistake as one clear line."""
+"""Options shared by verbs, and their checks: in one place, with a user's mistake as one clear line."""
 
 from typing import Any, Literal
 
@@ -6,6 +6,13 @@ from regard.errors import UserError
 
 EngineName = Literal["torch", "ctranslate2"]
 Precision = Literal["float32", "int8"]
+
+
+def refuse(when: bool, why: str, options: dict[str, Any]) -> None:
+    """Options that mean nothing here are told, not passed over."""
+    for option, value in options.items():
+        if when and value is not None:
+            raise UserError(f"{option} {why}")
 
 
 def decode_options(**given: Any) -> dict[str, Any]:

@@ -118,6 +118,11 @@ def load_models(
     """Loads models; with ensemble, those of one direction translate together."""
     writing = [path for path in paths if read_facts(Path(path)).get("task") == "language"]
     translating = [path for path in paths if path not in writing]
+    if writing and not translating:
+        asked = {f"--engine {engine}": engine == "ctranslate2", f"--precision {precision}": precision != "float32"}
+        for option, given in (asked | {"--beam": beam is not None, "--ensemble": ensemble}).items():
+            if given:
+                raise UserError(f"{option} is for models that translate; here are language models alone")
     groups = _by_direction(translating) if ensemble else [[path] for path in translating]
     with ThreadPoolExecutor(1, initializer=stand_back) as loading:  # an engine's threads inherit the one they start in
         loaded = list(loading.map(lambda group: _loaded(group, engine, precision), groups))
