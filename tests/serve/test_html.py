@@ -1,7 +1,13 @@
 """HTML through a model that has learned its corpus: tags at the words that they were around."""
 
+import time
+
 import pytest
 from fastapi.testclient import TestClient
+from serve.servers import Start
+
+from regard.bundle import Bundle
+from regard.serve.align import Alignment, align
 
 CASES = {
     "<p>the man eats the <b>bread</b></p>": "<p>el hombre come el <b>pan</b></p>",
@@ -35,6 +41,22 @@ def test_several_pages_and_their_alternatives(client: TestClient) -> None:
         assert others
         assert first not in others
     assert all(other.count("<b>") == other.count("</b>") == 1 for other in answer["alternatives"][0])
+
+
+def test_a_page_that_takes_longer_than_the_deadline_has_its_turns(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(bundle: Bundle, pairs: list[tuple[str, str]], longest: int) -> list[Alignment]:
+        time.sleep(0.05)
+        return align(bundle, pairs, longest)
+
+    monkeypatch.setattr("regard.serve.service.align", slow)
+    monkeypatch.setattr("regard.serve.service.ALIGNED", 1)
+    page, expected = (
+        f"<p>{text}</p>" * 40 for text in ("the man eats the <b>bread</b>", "el hombre come el <b>pan</b>")
+    )
+    asked = {"q": page, "source": "en", "target": "es", "format": "html"}
+    assert start(deadline=1.5).post("/translate", json=asked).json() == {"translatedText": expected}
 
 
 def test_plain_text_is_not_read_as_html(client: TestClient) -> None:

@@ -1,6 +1,6 @@
 """An HTML text on its way through a model: cut into sentences, translated, and its tags put back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +9,6 @@ from regard.serve.align import Alignment, by_place
 from regard.serve.inline import tagged, written
 from regard.serve.markup import Block, parse
 from regard.serve.sentences import Cut, cut
-
-Align = Callable[[list[tuple[str, str]]], list[Alignment]]
 
 
 @dataclass(frozen=True)
@@ -47,27 +45,31 @@ class Page:
         """What there is to translate, white space as HTML shows it."""
         return [" ".join(s.split()) for part in self.parts if isinstance(part, Part) for s in part.cut.sentences]
 
-    def filled(self, translations: Sequence[str], align: Align) -> str:
-        """The page with these translations of its sentences, in their order."""
-        rest = iter(translations)
-        found = [[next(rest) for _ in part.cut.sentences] if isinstance(part, Part) else [] for part in self.parts]
-        pairs = [
+    def marked(self, translations: Sequence[str]) -> list[tuple[str, str]]:
+        """The sentences of blocks with tags inside, with their translations: those that need an alignment."""
+        return [
             pair
-            for part, texts in zip(self.parts, found, strict=True)
+            for part, texts in self._with(translations)
             if isinstance(part, Part) and part.block.marks
             for pair in zip(part.cut.sentences, texts, strict=True)
         ]
-        alignments = iter(align(pairs) if pairs else [])
-        html = []
-        for part, texts in zip(self.parts, found, strict=True):
+
+    def filled(self, translations: Sequence[str], alignments: Sequence[Alignment]) -> str:
+        """The page with these translations of its sentences, in their order. alignments: of those `marked`."""
+        aligned, html = iter(alignments), []
+        for part, texts in self._with(translations):
             if isinstance(part, str):
                 html.append(part)
             elif not part.block.marks:
                 html.append(written(part.cut.filled(texts)))
             else:
-                whole = _joined(part.cut, texts, [next(alignments) for _ in texts])
+                whole = _joined(part.cut, texts, [next(aligned) for _ in texts])
                 html.append(tagged(part.cut.filled(texts), part.block.marks, whole))
         return "".join(html)
+
+    def _with(self, translations: Sequence[str]) -> list[tuple[str | Part, list[str]]]:
+        rest = iter(translations)
+        return [(p, [next(rest) for _ in p.cut.sentences] if isinstance(p, Part) else []) for p in self.parts]
 
 
 def _joined(cut: Cut, texts: Sequence[str], alignments: Sequence[Alignment]) -> Alignment:

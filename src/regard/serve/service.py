@@ -1,9 +1,10 @@
 """What the routes stand on: the models with their queues, detection, keys and rates."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 
+from regard.api import Model
 from regard.decode.translator import Translation
 from regard.serve.align import Alignment, align
 from regard.serve.detect import Detected, Detector
@@ -168,7 +169,7 @@ class Service:
             )
             own = [[next(rest) for _ in some] for some in sentences]
             found = [
-                await self.looks.run(partial(_filled, served, page, list(_ranks(some, alternatives * last))))
+                await self.looks.through(_filled(served, page, _ranks(some, alternatives * last)))
                 for page, some in zip(pages, own, strict=True)
             ]
         return found
@@ -198,12 +199,18 @@ def _ranks(sentences: Sequence[Sequence[Translation]], alternatives: int) -> lis
     return [[one.text for one in chosen] for chosen in ranked(sentences, alternatives)]
 
 
-def _filled(served: Served, page: Page, ranks: Sequence[Sequence[str]]) -> list[str]:
-    def aligned(pairs: list[tuple[str, str]]) -> list[Alignment]:
-        parts = (pairs[start : start + ALIGNED] for start in range(0, len(pairs), ALIGNED))
-        return [found for some in parts for found in aligned_together(some)]
+def _filled(served: Served, page: Page, ranks: Sequence[Sequence[str]]) -> Generator[None, None, list[str]]:
+    """The page in each of its translations, once, a portion of it at a step."""
+    found: dict[str, None] = {}
+    for texts in ranks:
+        pairs, alignments = page.marked(texts), list[Alignment]()
+        for start in range(0, len(pairs), ALIGNED):
+            some = pairs[start : start + ALIGNED]
+            alignments += served.look(partial(_aligned, some))
+            yield
+        found[page.filled(texts, alignments)] = None
+    return list(found)
 
-    def aligned_together(pairs: list[tuple[str, str]]) -> list[Alignment]:
-        return served.look(lambda model: align(model.bundle, pairs, model.translator.max_source))
 
-    return list(dict.fromkeys(page.filled(texts, aligned) for texts in ranks))
+def _aligned(pairs: Sequence[tuple[str, str]], model: Model) -> list[Alignment]:
+    return align(model.bundle, pairs, model.translator.max_source)
