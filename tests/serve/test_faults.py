@@ -5,6 +5,7 @@ import json
 import select
 import socket
 import threading
+import urllib.request
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 from serve.servers import Held, Start, listening, until
 
+from regard.api import Model
 from regard.serve.body import Body
 from regard.serve.models import Models
 
@@ -38,6 +40,18 @@ def test_unknown_paths_and_wrong_methods(client: TestClient) -> None:
     only_error(client.get("/translate"), 405)
     only_error(client.put("/translate", json=PLAIN), 405)
     only_error(client.post("/languages"), 405)
+
+
+def test_head_is_get_without_its_body(models: Models, writer: Model) -> None:
+    with listening(Models(list(models.by_direction.values()), {"little": writer})) as address:
+        for path in ("/", "/write", "/languages", "/health", "/v1/models/little", "/static/view/data.js"):
+            found = []
+            for method in ("GET", "HEAD"):
+                request = urllib.request.Request(address + path, method=method)
+                with urllib.request.urlopen(request, timeout=20) as answer:
+                    found.append((answer.status, answer.headers["content-length"], answer.read()))
+            whole, bare = found
+            assert bare == (*whole[:2], b"")
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/xml", "", "nonsense", "application/octet-stream"])

@@ -33,7 +33,9 @@ class Door:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun, facts, status = time.perf_counter(), logs.Facts(), 0
+        begun, facts, status, method = time.perf_counter(), logs.Facts(), 0, scope["method"]
+        if method == "HEAD":  # as GET; whoever sends the answer leaves its body out
+            scope = {**scope, "method": "GET"}
         scope["facts"] = facts
 
         async def watched(message: Message) -> None:
@@ -64,7 +66,7 @@ class Door:
             self.meters.request(self._route(scope), status, seconds, facts.texts, facts.characters)
             logs.event(
                 "request",
-                method=scope["method"] if scope["method"] in METHODS else "other",
+                method=method if method in METHODS else "other",
                 path=self._route(scope),
                 status=status,
                 ms=round(1000 * seconds, 1),

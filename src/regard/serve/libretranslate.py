@@ -110,7 +110,6 @@ def routes(service: Service, store: Store) -> APIRouter:
             }
         )
 
-    @router.head("/health", include_in_schema=False)
     @router.get("/health", responses={200: {"model": shapes.Health}})
     async def health() -> Response:
         """Whether the server is up."""
