@@ -13,7 +13,7 @@ from regard.config import WRITING, Recipe, default_recipe, load_recipe, make_rec
 from regard.decode import DecodeOptions
 from regard.decode.engine import Engine, Torch
 from regard.decode.translator import WINDOW, Translation, Translator
-from regard.decode.writer import Generation, Guess, Piece, Writer, ended
+from regard.decode.writer import Generation, Guess, Piece, Prompt, Writer, ended
 from regard.device import find_device
 from regard.errors import UserError
 from regard.hub.ctranslate2 import CTranslate2
@@ -97,15 +97,18 @@ class Model:
         """
         return self.generations([prompt], **options)[0][0].text
 
-    def generations(self, prompts: Sequence[str], *, top: int | None = None, **options: Any) -> list[list[Generation]]:
+    def generations(
+        self, prompts: Sequence[Prompt], *, top: int | None = None, **options: Any
+    ) -> list[list[Generation]]:
         """Several texts for each prompt (n=5), likeliest first, with their log-probabilities and why they end.
 
+        A prompt is a text, or a list of the model's tokens.
         top: each token comes with its probability and with so many of the likeliest at its place.
         """
         return ended(self.generating(prompts, top=top, **options))
 
     def generating(
-        self, prompts: Sequence[str], *, top: int | None = None, **options: Any
+        self, prompts: Sequence[Prompt], *, top: int | None = None, **options: Any
     ) -> Generator[None, None, list[list[Generation]]]:
         """As `generations`, a step at a time; at its end it gives them back."""
         return self.writer.writing(list(prompts), self._writing(**options), top=top)
@@ -115,7 +118,7 @@ class Model:
         return self.writer.stream(prompt, self._writing(**options))
 
     def stream_pieces(
-        self, prompt: str = "", *, top: int | None = None, **options: Any
+        self, prompt: Prompt = "", *, top: int | None = None, **options: Any
     ) -> Generator[Piece, None, Generation]:
         """As `stream_text`, with the tokens of each piece; at its end it gives the whole back."""
         return self.writer.pieces(prompt, self._writing(**options), top=top)

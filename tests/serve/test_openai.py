@@ -136,6 +136,26 @@ def test_a_text_can_be_scored_alone(client: openai.OpenAI, writer: Model) -> Non
     assert end.choices[0].finish_reason == "length"
 
 
+def test_a_prompt_can_be_given_in_tokens(client: openai.OpenAI, writer: Model) -> None:
+    asked = {"model": "little", "max_tokens": 8, "seed": 5, "echo": True, "logprobs": 1}
+    ids = [writer.bundle.source.encode(text) for text in ("the cat", "é a")]
+    texts = client.completions.create(**asked, prompt=["the cat", "é a"])  # type: ignore[call-overload]
+    tokens = client.completions.create(**asked, prompt=ids)  # type: ignore[call-overload]
+    assert (tokens.choices, tokens.usage) == (texts.choices, texts.usage)
+    one = client.completions.create(**asked, prompt=ids[0])  # type: ignore[call-overload]
+    assert one.choices[0].text == tokens.choices[0].text
+    stream = client.completions.create(**asked, prompt=ids[0], stream=True)  # type: ignore[call-overload]
+    assert "".join(chunk.choices[0].text for chunk in stream) == one.choices[0].text
+    bare = ids[0][1:]  # as no text is cut: without the space before it
+    found = client.completions.create(**asked | {"max_tokens": 0}, prompt=bare)  # type: ignore[call-overload]
+    known = chances(writer, bare)
+    assert found.choices[0].logprobs.token_logprobs[1:] == pytest.approx(
+        [float(known[i - 1, bare[i]]) for i in range(1, len(bare))], abs=1e-4
+    )
+    assert found.choices[0].text == "the cat"
+    assert found.usage.prompt_tokens == len(bare)
+
+
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_stream_tells_as_much_as_the_whole(client: openai.OpenAI, writer: Model, stops: bool) -> None:
     asked = {"model": "little", "prompt": "the", "max_tokens": 30, "seed": 3, "logprobs": 2, "echo": True}
@@ -242,6 +262,9 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
         ("completions", {"model": "little", "logprobs": 99}, 400, "logprobs"),
         ("completions", {"model": "little", "stream_options": {"include_usage": True}}, 400, "for a stream"),
         ("completions", {"model": "little", "prompt": 7}, 400, "prompt"),
+        ("completions", {"model": "little", "prompt": [5, -1]}, 400, "the model's tokens are 0 to "),
+        ("completions", {"model": "little", "prompt": [[5], [9999]]}, 400, "the model's tokens are 0 to "),
+        ("completions", {"model": "little", "prompt": [2] * 5001}, 400, "more than 5000 tokens"),
         ("completions", {"model": "little", "prompt": ["a"] * 5, "n": 16}, 400, "80 texts; no more than 64"),
         ("completions", {"model": "little", "stop": ["a" * 201]}, 400, "stop"),
         ("completions", {"model": "little", "prompt": "x" * 6000}, 400, "characters exceed"),
@@ -262,6 +285,19 @@ def test_mistakes_are_told_in_their_shape(
     assert words in error["message"]
     assert error["type"] == "invalid_request_error"
     assert error["code"] == ("model_not_found" if status == 404 else None)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"model": "little", "temperature": -1}, "temperature"),
+        ({"prompt": "a"}, "model"),
+        ({"model": "little", "prompt": [-1]}, "prompt"),
+        ({"model": "none"}, None),
+    ],
+)
+def test_the_parameter_that_is_wrong_is_named(start: Start, served: Models, body: object, param: str | None) -> None:
+    assert start(served=served).post("/v1/completions", json=body).json()["error"]["param"] == param
 
 
 def test_what_is_refused_before_it_is_read_has_their_shape_too(start: Start, served: Models) -> None:

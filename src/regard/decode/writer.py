@@ -18,6 +18,7 @@ from regard.errors import UserError
 from regard.text import Tokenizer
 
 Result = TypeVar("Result")
+Prompt = str | Sequence[int]  # as a text, or in tokens
 ROWS = 64  # written side by side
 BLOCK = 512  # places whose logits are made together
 
@@ -102,7 +103,7 @@ class Writer:
 
     def write(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         options: DecodeOptions | None = None,
         first: int = 0,
         top: int | None = None,
@@ -115,7 +116,7 @@ class Writer:
 
     def writing(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         options: DecodeOptions | None = None,
         first: int = 0,
         top: int | None = None,
@@ -160,7 +161,7 @@ class Writer:
                 return reason
 
     def pieces(
-        self, prompt: str, options: DecodeOptions | None = None, number: int = 0, top: int | None = None
+        self, prompt: Prompt, options: DecodeOptions | None = None, number: int = 0, top: int | None = None
     ) -> Generator[Piece, None, Generation]:
         """As `stream`, with a guess for each token; gives back the whole at its end."""
         options = (options or self.options).model_copy(update={"n_best": 1})
@@ -180,16 +181,33 @@ class Writer:
             yield Piece(text, made.guesses[told:])
         return made
 
-    def read(self, text: str, top: int, most: int | None = None) -> tuple[list[Guess], Guess]:
+    def read(self, text: Prompt, top: int, most: int | None = None) -> tuple[list[Guess], Guess]:
         """Of a text's tokens what the model thinks of each where it stands; and of what may come after them.
 
         Of the first, of those before what it can see, and of all but the last `most` it does not guess.
         """
-        tokens, places = self.tokenizer.spans(text) if text else ([], [])
+        if isinstance(text, str):
+            tokens, places = self.tokenizer.spans(text) if text else ([], [])
+            starts = [start for start, _ in places]
+        else:
+            tokens, starts = list(text), self._spelled(text)[1]
         first, guesses = self._guesses(tokens, top, most or len(tokens))
         every = [Guess((), token) for token in tokens[: first + 1]] + guesses[:-1]
-        placed = [replace(guess, start=start) for guess, (start, _) in zip(every, places, strict=True)]
+        placed = [replace(guess, start=start) for guess, start in zip(every, starts, strict=True)]
         return placed, guesses[-1]
+
+    def text(self, prompt: Prompt) -> str:
+        """A prompt as it is shown."""
+        return prompt if isinstance(prompt, str) else self._spelled(prompt)[0]
+
+    def _spelled(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
+        """The text of tokens, and how many characters stand before each."""
+        spelling, starts = Spelling(self.tokenizer, opening=self.tokenizer.opening), []
+        for token in tokens:
+            starts.append(len(spelling.text))
+            spelling.add(token)
+        spelling.finish()
+        return spelling.text, starts
 
     @torch.inference_mode()
     def _guesses(self, tokens: Sequence[int], top: int, most: int) -> tuple[int, list[Guess]]:
@@ -239,7 +257,7 @@ class Writer:
         return Guess(best, token, float(own), int((log_probs > own).sum()) + 1, start)
 
     def _sampled(
-        self, prompts: Sequence[str], options: DecodeOptions, numbers: Sequence[int], top: int | None
+        self, prompts: Sequence[Prompt], options: DecodeOptions, numbers: Sequence[int], top: int | None
     ) -> Generator[None, None, list[list[Generation]]]:
         draft = _Draft(self, prompts, options, numbers, top)
         while not draft.sampler.done:
@@ -250,7 +268,7 @@ class Writer:
         groups = [rows[i : i + copies] for i in range(0, len(rows), copies)]
         return [[made for _, made in sorted(group, key=lambda pair: -pair[0])] for group in groups]
 
-    def _searched(self, prompts: Sequence[str], options: DecodeOptions) -> list[list[Generation]]:
+    def _searched(self, prompts: Sequence[Prompt], options: DecodeOptions) -> list[list[Generation]]:
         """By beam search, a prompt at a time; a stop text cuts what was found."""
         found, specials = [], self.tokenizer.specials
         for prompt in prompts:
@@ -270,10 +288,13 @@ class Writer:
             found.append(made)
         return found
 
-    def start(self, prompt: str) -> list[int]:
-        return (self.tokenizer.encode(prompt) if prompt else []) or [self.tokenizer.specials.end]
+    def tokens(self, prompt: Prompt) -> list[int]:
+        return self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
 
-    def spelling(self, prompt: str, options: DecodeOptions) -> Spelling:
+    def start(self, prompt: Prompt) -> list[int]:
+        return (self.tokens(prompt) if prompt else []) or [self.tokenizer.specials.end]
+
+    def spelling(self, prompt: Prompt, options: DecodeOptions) -> Spelling:
         return Spelling(self.tokenizer, options.stop, opening=0 if prompt else self.tokenizer.opening)
 
     def no_source(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -285,7 +306,7 @@ class _Draft:
     """Texts that are being drawn side by side, as tokens and as characters. top: with guesses of so many."""
 
     def __init__(
-        self, writer: Writer, prompts: Sequence[str], options: DecodeOptions, numbers: Sequence[int], top: int | None
+        self, writer: Writer, prompts: Sequence[Prompt], options: DecodeOptions, numbers: Sequence[int], top: int | None
     ) -> None:
         self.writer, self.top = writer, top or 0
         nothing, lengths = writer.no_source(len(prompts))

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
 from regard.api import Model
-from regard.decode.writer import Generation, Piece
+from regard.decode.writer import Generation, Piece, Prompt, Writer
 from regard.serve import completion, shapes
 from regard.serve.libretranslate import admit
 from regard.serve.parameters import read
@@ -28,7 +28,13 @@ def _listed(value: Any) -> Any:
     return [] if value is None else [value] if isinstance(value, str) else value
 
 
-Texts = Annotated[list[str], BeforeValidator(_listed)]
+def _prompts(value: Any) -> Any:
+    """A list of numbers is one prompt, in tokens."""
+    tokens = isinstance(value, list) and value and all(isinstance(one, int) for one in value)
+    return [value] if tokens else _listed(value)
+
+
+Prompts = Annotated[list[str | list[int]], BeforeValidator(_prompts)]
 Stops = Annotated[list[Annotated[str, Field(max_length=MOST_STOP)]], BeforeValidator(_listed)]
 
 
@@ -62,7 +68,9 @@ class Asked(BaseModel):
 
 class Completion(Asked):
     max_tokens: int | None = Field(None, ge=0, description="Most tokens to write; with echo, 0 scores a text.")
-    prompt: Texts = Field(default_factory=list, max_length=MOST, description="How the text begins, or several.")
+    prompt: Prompts = Field(
+        default_factory=list, max_length=MOST, description="How the text begins, as a text or in tokens, or several."
+    )
     echo: bool | None = Field(None, description="With the prompt before the text.")
     logprobs: int | None = Field(
         None, ge=0, le=MOST_TOP, description="With the log-probability of each token, and of so many others."
@@ -146,11 +154,11 @@ def routes(service: Service) -> APIRouter:
         top = (asked.top_logprobs or 0) if asked.logprobs else None
         return await written(writer, asked, [prompt], asked.n or 1, top, chat=True)
 
-    def admitted(request: Request, asked: Asked, prompts: list[str]) -> Model:
+    def admitted(request: Request, asked: Asked, prompts: Sequence[Prompt]) -> Model:
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         facts = admit(service, request, (key.strip() or None) if scheme.lower() == "bearer" else None)
-        service.count(facts, prompts)
         writer = found(asked.model)
+        service.count(facts, [_text(writer.writer, prompt, service.settings.char_limit) for prompt in prompts])
         texts = (asked.n or 1) * len(prompts)
         if texts > MOST_TEXTS:
             raise Refusal(400, f"Invalid request: {texts} texts; no more than {MOST_TEXTS} are written for one request")
@@ -163,7 +171,7 @@ def routes(service: Service) -> APIRouter:
     async def written(
         writer: Model,
         asked: Asked,
-        prompts: list[str],
+        prompts: Sequence[Prompt],
         wanted: int,
         top: int | None,
         *,
@@ -176,12 +184,13 @@ def routes(service: Service) -> APIRouter:
         told = completion.itemised if chat else completion.listed
         logprobs = None if top is None else told(tokenizer)
         answer = completion.Answer(asked.model, logprobs, chat=chat, stream=bool(asked.stream))
-        cost = checked(lambda: sum(len(tokenizer.encode(prompt)) for prompt in prompts))
+        cost = checked(lambda: sum(len(writer.writer.tokens(prompt)) for prompt in prompts))
 
         def before() -> list[Piece]:
             if not echo:
                 return [Piece("")] * len(prompts)
-            return [Piece(p, () if top is None else tuple(writer.writer.read(p, top)[0])) for p in prompts]
+            own = writer.writer
+            return [Piece(own.text(p), () if top is None else tuple(own.read(p, top)[0])) for p in prompts]
 
         if asked.stream:
             text = checked(lambda: writer.stream_pieces(prompts[0], top=top, **options | {"max_tokens": most or 1}))
@@ -206,6 +215,17 @@ def routes(service: Service) -> APIRouter:
         return JSONResponse(answer.whole(texts, wanted, openings, cost))
 
     return router
+
+
+def _text(writer: Writer, prompt: Prompt, most: int) -> str:
+    """What a prompt says. One in tokens may hold no more than `most`: special ones are no characters."""
+    if not isinstance(prompt, str):
+        count = len(writer.tokenizer)
+        if len(prompt) > most:
+            raise Refusal(400, f"Invalid request: prompt: more than {most} tokens", param="prompt")
+        if not all(0 <= token < count for token in prompt):
+            raise Refusal(400, f"Invalid request: prompt: the model's tokens are 0 to {count - 1}", param="prompt")
+    return writer.text(prompt)
 
 
 NOTHING = Generation("", 0.0, 0, "length")

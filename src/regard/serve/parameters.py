@@ -125,12 +125,13 @@ def checked(schema: type[Schema], found: Mapping[str, Any]) -> Schema:
         return schema.model_validate(found)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        name = shown(problem["loc"][0]) if problem["loc"] else "request"
+        param = shown(problem["loc"][0]) if problem["loc"] else None
+        name = param or "request"
         empty = problem["type"] == "string_too_short"
         if problem["type"] == "missing" or empty:
-            raise Refusal(400, f"Invalid request: missing {name} parameter") from None
+            raise Refusal(400, f"Invalid request: missing {name} parameter", param=param) from None
         words = problem["msg"].removeprefix("Value error, ")
-        raise Refusal(400, f"Invalid request: {name}: {words[:1].lower()}{words[1:]}") from None
+        raise Refusal(400, f"Invalid request: {name}: {words[:1].lower()}{words[1:]}", param=param) from None
 
 
 async def read(schema: type[Schema], request: Request) -> Schema:

@@ -18,10 +18,18 @@ KINDS = {403: ("authentication_error", "invalid_api_key"), 429: ("rate_limit_err
 class Refusal(Exception):
     """Raised anywhere below a route; the client gets the status and the sentence."""
 
-    def __init__(self, status: int, message: str, retry_after: int | None = None, code: str | None = None) -> None:
-        """code: by which OpenAI's clients know it."""
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        retry_after: int | None = None,
+        code: str | None = None,
+        param: str | None = None,
+    ) -> None:
+        """code: by which OpenAI's clients know it. param: which parameter is wrong."""
         super().__init__(message)
-        self.status, self.message, self.retry_after, self.code = status, message, retry_after, code
+        self.status, self.message, self.retry_after = status, message, retry_after
+        self.code, self.param = code, param
 
     def response(self, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
         more = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
@@ -34,7 +42,7 @@ class Refusal(Exception):
     def as_openai(self) -> dict[str, Any]:
         other = "server_error" if self.status >= 500 else "invalid_request_error"
         kind, code = KINDS.get(self.status, (other, self.code))
-        return {"message": self.message, "type": kind, "param": None, "code": code}
+        return {"message": self.message, "type": kind, "param": self.param, "code": code}
 
 
 def busy(message: str = "The server is busy; try again soon") -> Refusal:
