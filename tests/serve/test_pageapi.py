@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from serve.servers import Start, listening, until
+from serve.servers import Start, listening, until, untrained
 
 from regard.serve import app as app_module
-from regard.serve.models import Models
+from regard.serve.models import Models, Served
 from regard.serve.pageapi import STREAMS
 from regard.view.look import look
 
@@ -68,6 +68,23 @@ def test_a_look_is_the_same_as_in_python(client: TestClient, models: Models) -> 
     assert client.post("/api/look", json=SENTENCE | {"packed": True}).json() == json.loads(json.dumps(found.to_page()))
     given = client.post("/api/look", json=SENTENCE | {"translation": "el pan"}).json()
     assert given == look(model, SENTENCE["text"], "el pan").to_dict()
+
+
+def test_what_is_looked_into_is_what_was_shown(start: Start) -> None:
+    """The server's beam and the number of alternatives decide, for each of this text's translations another."""
+    model = untrained("en", "es", 9).model
+    client = start(served=Models([Served(model, "small", beam=1)]))
+    shown = []
+    for alternatives in (0, 2):
+        asked = {"text": "el pan", "source": "en", "target": "es", "alternatives": alternatives}
+        shown.append(client.post("/api/translate", json=asked).json()["translations"][0]["text"])
+        assert client.post("/api/look", json=asked).json()["target"] == shown[-1]
+        explained = events(client.post("/api/explain", json=asked | {"masks": 2}).text)
+        assert explained[0][1]["output"] == shown[-1]
+        steps = client.post("/api/steps", json=asked | {"kind": "cross"}).json()
+        given = client.post("/api/steps", json=asked | {"kind": "cross", "translation": shown[-1]}).json()
+        assert steps == given
+    assert len({*shown, model.translate("el pan")}) == 3
 
 
 def test_steps_of_one_head(client: TestClient, models: Models) -> None:

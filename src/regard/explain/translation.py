@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from regard.decode import DecodeOptions
 from regard.decode.engine import pad
 from regard.decode.protocol import most_written
 from regard.errors import UserError
@@ -25,7 +26,15 @@ LOGITS = 2**22  # numbers held at once: 16 MB
 class Sentence:
     """A source in words that can be hidden, and a fixed output whose words are scored."""
 
-    def __init__(self, model: "Model", text: str, target: str | None, by: str, filler: str | None) -> None:
+    def __init__(
+        self,
+        model: "Model",
+        text: str,
+        target: str | None,
+        by: str,
+        filler: str | None,
+        options: DecodeOptions | None = None,
+    ) -> None:
         if by not in ("words", "tokens"):
             raise UserError(f"a translator's input cannot be cut by {by!r}; choose words or tokens")
         if not text.strip():
@@ -36,8 +45,8 @@ class Sentence:
         bundle, most = model.bundle, model.translator.max_source
         self.source = encoded(bundle.source, text, "text", most)
         if target is None:
-            options = model.options(n_best=1, sample=False)
-            [(_, (best,))] = model.translator.engine.decode([self.source], [0], options)
+            options = options or model.options(n_best=1, sample=False)
+            [(_, (best, *_))] = model.translator.engine.decode([self.source], [0], options)
             self.target, self.output = list(best.tokens), bundle.target.decode(best.tokens)
         else:
             room = most_written(self.networks)
@@ -94,15 +103,17 @@ def why_steps(
     by: str = "words",
     filler: str | None = None,
     keep: float = 0.5,
+    options: DecodeOptions | None = None,
     **plan: Any,
 ) -> Iterator[Explanation]:
     """Why a translator writes each word, again and again as more masks are tried.
 
     An output word's score is its probability, given the output before it, when only some source words are seen. The
-    output is the model's own translation, or the given target; word (from 0, or the word itself) chooses one row.
+    output is the model's own translation (by these options, if given), or the given target; word (from 0, or the word
+    itself) chooses one row.
     Hidden source words (or tokens, with by="tokens") are taken away, or replaced by a filler, which may be "<unk>".
     """
-    sentence = Sentence(model, text, target, by, filler)
+    sentence = Sentence(model, text, target, by, filler, options)
     rows = list(range(len(sentence.rows))) if word is None else [chosen(sentence.rows, word)]
     names = tuple(sentence.rows[i] for i in rows)
 

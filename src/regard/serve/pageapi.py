@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from regard.api import Model
+from regard.decode import DecodeOptions
 from regard.errors import UserError
 from regard.serve import parameters, shapes
 from regard.serve.events import Event, Streams
@@ -106,8 +107,8 @@ def routes(service: Service) -> APIRouter:
 
         asked = await read(parameters.Look, request)
 
-        def work(model: Model) -> dict[str, Any]:
-            found = look_into(model, asked.text, asked.translation)
+        def work(model: Model, options: DecodeOptions) -> dict[str, Any]:
+            found = look_into(model, asked.text, asked.translation, options)
             if asked.packed:
                 return found.to_page()
             if (count := sum(w.size for w in found.weights.values())) > PLAIN:
@@ -123,8 +124,8 @@ def routes(service: Service) -> APIRouter:
 
         asked = await read(parameters.Steps, request)
 
-        def work(model: Model) -> dict[str, Any]:
-            found = look_into(model, asked.text, asked.translation)
+        def work(model: Model, options: DecodeOptions) -> dict[str, Any]:
+            found = look_into(model, asked.text, asked.translation, options)
             for one in found.vectors:
                 if (one.kind, one.layer) == (asked.kind, asked.layer):
                     return one.to_dict(asked.head)
@@ -132,16 +133,20 @@ def routes(service: Service) -> APIRouter:
 
         return await looked(request, asked, work)
 
-    async def looked(request: Request, asked: parameters.Sentence, work: Callable[[Model], dict[str, Any]]) -> Response:
-        served = admitted(request, asked)
+    async def looked(
+        request: Request, asked: parameters.Sentence, work: Callable[[Model, DecodeOptions], dict[str, Any]]
+    ) -> Response:
+        served, options = admitted(request, asked)
         # The answer is written there too: there are many numbers.
-        return await service.looks.run(lambda: JSONResponse(_told(served, work)))
+        return await service.looks.run(lambda: JSONResponse(_told(served, lambda model: work(model, options))))
 
-    def admitted(request: Request, asked: parameters.Sentence) -> Served:
-        """The one model that is asked about."""
+    def admitted(request: Request, asked: parameters.Sentence) -> tuple[Served, DecodeOptions]:
+        """The one model that is asked about, and how it translated what was shown."""
         facts = admit(service, request, asked.api_key)
         service.count(facts, [asked.text + (asked.translation or "")])
-        return _one(service.way(asked.source, asked.target))
+        service.allow(asked.alternatives)
+        served = _one(service.way(asked.source, asked.target))
+        return served, served.options(asked.alternatives)
 
     @post("/explain", parameters.Explain, kind="text/event-stream")
     async def explain(request: Request) -> Response:
@@ -149,8 +154,8 @@ def routes(service: Service) -> APIRouter:
         from regard.explain import why_steps
 
         asked = await read(parameters.Explain, request)
-        served = admitted(request, asked)
-        found = why_steps(served.model, asked.text, asked.translation, by=asked.by, masks=asked.masks)
+        served, options = admitted(request, asked)
+        found = why_steps(served.model, asked.text, asked.translation, options=options, by=asked.by, masks=asked.masks)
 
         async def events() -> AsyncIterator[Event]:
             """One step at a time, so that others get their turn at the network."""

@@ -59,6 +59,9 @@ class Translate(TranslateFile):
 class Sentence(Pair):
     text: str = Field(min_length=1, description="One sentence.", examples=["Hello world!"])
     translation: str | None = Field(None, description="Look at this translation in place of the model's own.")
+    alternatives: Number = Field(
+        0, ge=0, description="How many were asked for with the translation: more of them widen the beam."
+    )
 
 
 class Look(Sentence):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from regard.decode import DecodeOptions
 from regard.decode.engine import pad
 from regard.errors import UserError
 from regard.models import Headed
@@ -157,8 +158,11 @@ class Look:
         return self.weights[of.kind].shape[0] if of.kind in self.weights else 1
 
 
-def look(model: "Model", text: str, target: str | None = None) -> Look:
-    """What the model attends to as it writes its own translation of the text, or the given target."""
+def look(model: "Model", text: str, target: str | None = None, options: DecodeOptions | None = None) -> Look:
+    """What the model attends to as it writes its own translation of the text, or the given target.
+
+    options: how it translates, by default the model's own.
+    """
     if len(model.bundles) > 1:
         raise UserError(f"attention is one model's; look at one of the {len(model.bundles)} models of the ensemble")
     if not text.strip():
@@ -172,7 +176,8 @@ def look(model: "Model", text: str, target: str | None = None) -> Look:
     if target is not None:
         written = encoded(bundle.target, target, "target", most)
     else:
-        search = beam.search([bundle.model], [*source, EOS], model.options(sample=False, n_best=1), _device(bundle))
+        options = options or model.options(sample=False, n_best=1)
+        search = beam.search([bundle.model], [*source, EOS], options, _device(bundle))
         written = list(search.best.tokens)  # their text, cut into tokens again, can give other ones
     trace, norms, logits = _recorded(bundle, source, written)
     return Look(
