@@ -1,15 +1,16 @@
 """Several models: directions, ways through a third language, ensembles, engines."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serve.servers import Start, untrained
+from serve.servers import Held, Start, untrained
 
 from regard.api import Model, load
 from regard.errors import UserError
-from regard.serve.models import Models, load_models
+from regard.serve.models import Models, Served, load_models
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,26 @@ def test_what_is_in_the_language_already_comes_back_as_it_is(start: Start, sever
     for source in ("en", "auto"):
         asked = {"q": text, "source": source, "target": "en", "format": format}
         assert client.post("/translate", json=asked).json()["translatedText"] == text
+
+
+def test_who_summarises_reads_a_document_as_one_text(start: Start) -> None:
+    bundle = replace(untrained("en", "en").model.bundle, task="summarisation")
+    held = Held(Served(Model([bundle]), "short"))
+    held.gate.set()
+    client = start(served=Models([held]))
+    assert client.get("/api/info").json()["languages"][0]["targets"] == ["en"]
+    assert client.get("/languages").json()[0]["targets"] == ["en"]
+    document = "the man eats. The man eats the pan!\n\nthe man"
+    asked = {"q": f" {document}\n", "source": "en", "target": "en"}
+    answer = client.post("/translate", json=asked)
+    assert answer.json() == {"translatedText": f" {held.model.translate(document)}\n"}
+    told = client.post("/api/translate", json={"text": document, "source": "en", "target": "en"}).json()
+    assert [sentence["source"] for sentence in told["sentences"]] == [document]
+    client.post("/translate_file", files={"file": ("a.txt", document.encode())}, data={"source": "en", "target": "en"})
+    assert held.asked == [[document]] * 3
+    refused = client.post("/translate", json=asked | {"q": "<p>the <b>man</b></p>", "format": "html"})
+    assert refused.status_code == 400
+    assert "send the document as text" in refused.json()["error"]
 
 
 def test_two_writers_of_one_name_are_a_mistake(writer: Model, tmp_path: Path) -> None:

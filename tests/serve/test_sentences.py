@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.serve.sentences import LONGEST, cut
+from regard.serve.sentences import LONGEST, cut, whole
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,7 @@ def test_put_together_again_it_is_the_text(text: str) -> None:
     found = cut(text)
     assert found.filled(found.sentences) == text
     assert all(s == s.strip() and "\n" not in s for s in found.sentences)
+    assert whole(text).filled(whole(text).sentences) == text
 
 
 @pytest.mark.parametrize("text", ["word " * 1000, "字" * 3500, "a" * 2500 + "  \t b", "x" * 1000, "ab \u2003cd " * 500])

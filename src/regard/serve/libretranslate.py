@@ -86,8 +86,8 @@ def routes(service: Service, store: Store) -> APIRouter:
     @router.get("/languages", responses={200: {"model": list[shapes.Language]}})
     async def languages() -> Response:
         """The languages there are, and what each can be translated into."""
-        known = [{"code": c, "name": name_of(c), "targets": [c, *models.targets(c)]} for c in models.languages]
-        return JSONResponse(known)
+        reached = {c: list(dict.fromkeys((c, *models.targets(c)))) for c in models.languages}
+        return JSONResponse([{"code": c, "name": name_of(c), "targets": targets} for c, targets in reached.items()])
 
     @router.get("/frontend/settings", responses={200: {"description": "What a client should know of this server."}})
     async def frontend_settings() -> Response:

@@ -15,6 +15,7 @@ from regard.decode.engine import Torch
 from regard.decode.translator import Translation
 from regard.errors import UserError
 from regard.serve.priority import stand_back
+from regard.serve.sentences import Cut, cut, whole
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 Direction = tuple[str, str]
@@ -37,6 +38,14 @@ class Served:
     @property
     def direction(self) -> Direction:
         return self.model.languages
+
+    @property
+    def summarises(self) -> bool:
+        return self.model.bundle.task == "summarisation"
+
+    def cut(self, text: str) -> Cut:
+        """What is translated at a time: sentences; a document that is to be summarised is one text."""
+        return whole(text) if self.summarises else cut(text)
 
     def options(self, alternatives: int) -> DecodeOptions:
         """The model's own decode options, with so many alternatives."""
@@ -92,8 +101,8 @@ class Models:
         self.languages = list(dict.fromkeys(code for direction in self.by_direction for code in direction))
 
     def targets(self, source: str) -> list[str]:
-        """What can be reached from a language."""
-        return [code for code in self.languages if code != source and self.way(source, code)]
+        """What can be reached from a language; itself, where there are summaries."""
+        return [code for code in self.languages if self.way(source, code)]
 
     def way(self, source: str, target: str) -> list[Served]:
         """One model, or two through a third language; empty when there is no way, or none is needed."""

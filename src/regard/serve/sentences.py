@@ -41,6 +41,13 @@ def cut(text: str) -> Cut:
     return Cut((*gaps, text[position:]), tuple(sentences))
 
 
+def whole(text: str) -> Cut:
+    """A text that is not cut, without the white space around it."""
+    inner = text.strip()
+    before, after = text.split(inner, 1) if inner else (text, "")
+    return Cut((before, after), (inner,)) if has_letters(inner) else Cut((text,), ())
+
+
 def _spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Where the sentences of a line stand, without the white space around them."""
     ends = [m.end() for m in _END.finditer(text, start, end) if _closes(text, start, m)]

@@ -135,7 +135,7 @@ class Service:
         """The translation of each text and up to so many others, each once."""
         found = [[text] for text in texts]
         for last, served in _hops(way):
-            cuts = [cut(variants[0]) for variants in found]
+            cuts = [served.cut(variants[0]) for variants in found]
             rest = iter(
                 await self._sentences([s for c in cuts for s in c.sentences], served, alternatives * last, facts)
             )
@@ -150,7 +150,7 @@ class Service:
         self, text: str, way: Sequence[Served], alternatives: int, facts: Facts
     ) -> tuple[Cut, list[list[Translation]]]:
         """One text as its sentences, and the translations of each, best first."""
-        whole = cut(text)
+        whole = way[0].cut(text) if way else cut(text)
         found = [[Translation(sentence, 0.0, 1.0)] for sentence in whole.sentences]
         for last, served in _hops(way):
             found = await self._sentences([variants[0].text for variants in found], served, alternatives * last, facts)
@@ -160,6 +160,8 @@ class Service:
         self, texts: Sequence[str], way: Sequence[Served], alternatives: int, facts: Facts
     ) -> list[list[str]]:
         """The same for HTML, which keeps its tags."""
+        if any(served.summarises for served in way):
+            raise Refusal(400, "Invalid request: a summary keeps no tags; send the document as text")
         found = [[text] for text in texts]
         for last, served in _hops(way):
             pages = await asyncio.to_thread(_parsed, [variants[0] for variants in found])
