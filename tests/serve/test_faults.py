@@ -81,7 +81,7 @@ def test_a_fault_of_our_own_is_told_by_a_number_and_not_by_its_words(
     def failing(*_: Any) -> None:
         raise ValueError("the secret text")
 
-    monkeypatch.setattr("regard.serve.service.cut", failing)
+    monkeypatch.setattr("regard.serve.models.cut", failing)
     with caplog.at_level("INFO", "regard.serve"):
         error = only_error(start().post("/translate", json=PLAIN), 500)
     failed = next(r for r in caplog.records if r.getMessage() == "failed")
