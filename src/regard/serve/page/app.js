@@ -51,7 +51,7 @@ function start(info) {
     const look = () => {
       const chosen = found.chosen?.sentences[at] ?? all[at].target;
       views.look({
-        text: all[at].source, source: found.source, target: found.asked.target,
+        text: all[at].source, source: found.source, target: found.asked.target, alternatives: found.asked.alternatives,
         ...(chosen === all[at].target ? {} : { translation: chosen }), // its own it finds, and tells how
       });
     };

@@ -26,7 +26,7 @@ const VIEWS = {
 };
 const NAMES = Object.keys(VIEWS);
 
-// onView(name): a tab was opened. Gives {look(sentence), open(name)}; sentence: {text, source, target, translation}.
+// onView(name): a tab was opened. Gives {look(sentence), open(name)}; sentence: {text, source, target, alternatives, translation}.
 export function inside(root, view, onView) {
   const titles = Object.fromEntries(NAMES.map((name) => [name, VIEWS[name][0]]));
   const list = tabs("Views", titles, () => "view", open);
