@@ -17,8 +17,8 @@ from regard.training.session import train
 
 ABOUT = "A short look at what train-speed and translate-speed measure at length."
 
-ROUNDS, SECONDS = 5, 10.0
-LINES = {False: 200, True: 100}  # translated in bulk, one at a time
+ROUNDS, SECONDS = 5, 10.0  # of training
+LINES, TURNS = {False: 200, True: 10}, {False: 5, True: 20}  # translated in bulk, one at a time
 PAIRS = {"train": 20_000, "dev": 200, "test": 200}
 FOLDER = RUNS / "quick"
 
@@ -32,7 +32,7 @@ def run() -> dict[str, Any]:
     )
     source, target = ([pair[side] for pair in test] for side in (0, 1))
     rows, speeds = translate_speed.measured(
-        translate_speed.started(model, FOLDER), model, (source, target), (pair[0] for pair in fresh), LINES, ROUNDS
+        translate_speed.started(model, FOLDER), model, (source, target), (pair[0] for pair in fresh), LINES, TURNS
     )
     tables = {"Training, target tokens a second": rounds, "Translating the embedded corpus": rows}
     versions = peers.versions("opennmt", "transformers")

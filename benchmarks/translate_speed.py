@@ -33,8 +33,9 @@ ABOUT = (
     "10,000 for both), trained on people's translations and on what the first makes of sentences that are spliced from "
     "the training sentences."
 )
-LINES = {False: 500, True: 40}  # how many are translated: in bulk, one at a time
-ROUNDS = 5
+# How many are translated in a round, and how many rounds: in bulk, one at a time. What disturbs the machine lasts
+# longer than a short round, so that it disturbs both of two neighbours.
+LINES, ROUNDS = {False: 500, True: 8}, {False: 7, True: 25}
 SPLICED = 87_000  # sentences for the student beside the 29,000 that people translated
 BEAMS = (1, 5)
 OWN, SHALLOW = "Regard, torch", "Regard, torch, shallow decoder"
@@ -139,9 +140,9 @@ def measured(
     texts: tuple[list[str], list[str]],
     fresh: Iterator[str],
     lines: dict[bool, int],
-    rounds: int,
+    rounds: dict[bool, int],
 ) -> tuple[list[dict[str, Any]], Speeds]:
-    """All workers in all four cases, in turn; ends them. lines: how many, in bulk and one at a time.
+    """All workers in all four cases, in turn; ends them. lines, rounds: how many, in bulk and one at a time.
 
     texts: translated to warm up, and scored. fresh: what is timed, others in every round, so that nobody has seen them.
     """
@@ -151,7 +152,7 @@ def measured(
         for single, beam in product(lines, BEAMS):
             size = lines[single]
             inputs, references = (side[:size] for side in texts)
-            timed = [list(islice(fresh, size)) for _ in range(rounds)]
+            timed = [list(islice(fresh, size)) for _ in range(rounds[single])]
             for name, (first, *answers) in _answers(workers, model, [inputs, *timed], beam, single).items():
                 outputs = first["outputs"]
                 found = speeds[name, beam, single] = [_tokens(model, a["outputs"]) / a["seconds"] for a in answers]
@@ -178,11 +179,11 @@ def measured(
 def _answers(
     workers: dict[str, Worker], model: Bundle, rounds: list[list[str]], beam: int, single: bool
 ) -> dict[str, list[dict[str, Any]]]:
-    """What each worker answered in each round."""
+    """What each worker answered in each round, of which every second goes through them backwards."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
-    for lines in rounds:
+    for number, lines in enumerate(rounds):
         ready = spaced(model.source, lines)
-        for name, worker in workers.items():
+        for name, worker in list(workers.items())[:: -1 if number % 2 else 1]:
             answer = worker(ready if worker.ready_tokens else lines, beam, single)
             if worker.ready_tokens:
                 answer["outputs"] = joined(model.target, answer["outputs"])
