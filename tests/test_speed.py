@@ -282,8 +282,8 @@ def test_a_batch_takes_as_many_steps_as_its_longest_output_and_the_finished_leav
     assert toy.rows == [open_[0], *(beam * n for n in open_[1:])]  # one row a sentence at first
 
 
-def test_sampling_ends_with_its_longest_output() -> None:
-    assert counted([2, 6, 3], sample=True, top_k=1).rows == [3] * 7
+def test_sampling_lets_go_of_what_has_ended() -> None:
+    assert counted([2, 6, 3], sample=True, top_k=1).rows == [3] * 3 + [2] + [1] * 3
 
 
 def test_the_encoder_runs_once_a_batch() -> None:

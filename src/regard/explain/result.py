@@ -13,8 +13,7 @@ from rich.text import Text
 from regard.explain import page, show
 from regard.explain.curves import Curves, curves
 from regard.explain.rise import Array, Saliency, Score
-from regard.view.draw import STILL
-from regard.view.page import framed
+from regard.view.page import STILL, framed
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -17,12 +17,12 @@ from regard.view import terminal as texts
 from regard.view.axes import KINDS
 from regard.view.matrix import Matrix
 from regard.view.norms import Norm
+from regard.view.page import STILL
 from regard.view.steps import Vectors
 
 if TYPE_CHECKING:
     from regard.view.look import Look
 
-STILL = 64 * 64  # cells of a picture that stands in a page for where scripts do not run
 SAYS = {"encoder": "Input looks at itself", "decoder": "Output looks back", "cross": "Output looks at input"}
 
 

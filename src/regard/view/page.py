@@ -13,6 +13,7 @@ from typing import Any
 
 # In JSON strings these are the same characters; in HTML they can no longer end the element they stand in.
 _HARMFUL = "<>&\u2028\u2029"
+STILL = 64 * 64  # cells of a picture that stands in a page for where scripts do not run
 LONG = 400  # characters of both texts, from which they are written smaller
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _IMPORT = re.compile(r'^import \{ (.+) \} from "regard/(\w+\.js)";\n', re.MULTILINE)
