@@ -15,7 +15,8 @@ from regard.api import Model
 from regard.bundle import Bundle
 from regard.cli import app
 from regard.decode import DecodeOptions, Sampler, beam_search, sample
-from regard.decode.writer import Spelling, Writer
+from regard.decode.spelling import Spelling
+from regard.decode.writer import Writer
 from regard.errors import UserError
 from regard.models import GPT, GPTConfig
 from regard.text import EOS, Specials, Tokenizer
