@@ -1,11 +1,26 @@
-"""Multi30k English-German with recipes/multi30k-tiny.toml: BLEU as the published scores count it, and cased BLEU."""
+"""Multi30k English-German with recipes/multi30k-tiny.toml: BLEU as the published scores count it, and cased BLEU.
+
+Two trainings that differ in the seed alone are a point of BLEU apart, at equal loss. So there are two of them, each half as
+long as one could be, and what counts is what they translate together.
+"""
 
 from typing import Any
 
 from benchmarks.results import write
 from benchmarks.runs import data_files, facts, trained
+from benchmarks.spaced import bleu
+from regard.api import Model
+from regard.bundle import Bundle
+from regard.data.formats import read_lines
+from regard.data.sets import get
 
-ABOUT = "Transformer-Tiny on Multi30k en-de, test_2016_flickr. Published: 41.02 (lower-cased, tokenised)."
+ABOUT = (
+    "Two Transformer-Tiny on Multi30k en-de, trained one after the other from two seeds, translating test_2016_flickr "
+    "together (their probabilities averaged). Published for one: 41.02 (lower-cased, tokenised)."
+)
+
+SEEDS: dict[str, list[str]] = {"multi30k": [], "multi30k-2": ["seed=2"]}
+LIMIT = 6000  # seconds for both
 
 # The same recipe on the raw text, fewer steps: cased, untokenised, scored by sacreBLEU's own tokenizer.
 CASED = [
@@ -22,15 +37,22 @@ CASED = [
 
 
 def run() -> dict[str, Any]:
-    lower, seconds = trained("multi30k", "multi30k", "multi30k-tiny.toml")
+    members = [trained(name, "multi30k", "multi30k-tiny.toml", changes) for name, changes in SEEDS.items()]
+    bundles, seconds = [bundle for bundle, _ in members], sum(spent for _, spent in members)
     figures: dict[str, Any] = {
-        "bleu_lc_tok": round(lower.scores["test"]["BLEU"]["value"], 2),
-        "within_100_minutes": seconds <= 6000,
-        **facts(lower, seconds),
-        "signature_lc_tok": lower.scores["test"]["BLEU"]["signature"],
-        "data": data_files(lower),
+        "bleu_lc_tok": _together(bundles, "test_2016_flickr"),
+        "within_100_minutes": seconds <= LIMIT,
+        "bleu_lc_tok_of_each": [round(bundle.scores["test"]["BLEU"]["value"], 2) for bundle in bundles],
+        "bleu_dev": _together(bundles, "val"),
+        "bleu_dev_of_each": [round(bundle.scores["dev"]["BLEU"]["value"], 2) for bundle in bundles],
+        **facts(bundles[0], seconds),
+        "train_seconds": round(sum(bundle.training["seconds"] for bundle in bundles)),
+        "seeds": [bundle.training["recipe"]["seed"] for bundle in bundles],
+        "signature_lc_tok": bundles[0].scores["test"]["BLEU"]["signature"],
+        "data": data_files(bundles[0]),
     }
-    write("multi30k", figures, complete=False)  # the figure asked for is there before the second training begins
+    del figures["seed"]  # there are two
+    write("multi30k", figures, complete=False)  # the figure asked for is there before the cased training begins
     cased, cased_seconds = trained("multi30k-cased", "multi30k", "multi30k-tiny.toml", CASED)
     return figures | {
         "bleu_cased": round(cased.scores["test"]["BLEU"]["value"], 2),
@@ -38,3 +60,9 @@ def run() -> dict[str, Any]:
         "session_seconds_cased": round(cased_seconds),
         "signature_cased": cased.scores["test"]["BLEU"]["signature"],
     }
+
+
+def _together(bundles: list[Bundle], part: str) -> float:
+    """BLEU of all members as one, on one of the sets."""
+    source, references = (list(read_lines(get("multi30k").folder / f"{part}.lc.tok.{side}")) for side in ("en", "de"))
+    return bleu(Model(bundles).translate(source), references)
