@@ -1,7 +1,7 @@
 """Multi30k English-German with recipes/multi30k-tiny.toml: BLEU as the published scores count it, and cased BLEU.
 
-Two trainings that differ in the seed alone are a point of BLEU apart, at equal loss. So there are two of them, each half as
-long as one could be, and what counts is what they translate together.
+Two trainings that differ in the seed alone are a point of BLEU apart, at equal loss. So there are two of them, each
+half as long as one could be, and what counts is what they translate together.
 """
 
 from typing import Any

@@ -77,7 +77,7 @@ def test_modules_take_the_fused_way_and_get_what_the_plain_way_gives(
     learned = list(module.parameters())
     found = module(*arguments)
     assert "Linears" in told(found) or "FeedForwardBackward" in told(found)
-    for where in ("regard.nn.blocks.fuses", "regard.nn.attention.multihead.fuses"):
+    for where in ("regard.nn.fused.fuses", "regard.nn.blocks.fuses", "regard.nn.attention.multihead.fuses"):
         monkeypatch.setattr(where, lambda *_: False)
     plain = module(*arguments)
     assert "Linears" not in told(plain)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.nn import native
 from regard.nn.attention import Fixed, Growing, Mask, MultiHead
 from regard.nn.dropout import Dropout, draws
-from regard.nn.fused import feed_forward, fuses
+from regard.nn.fused import feed_forward, fuses, linear
 
 
 class SquaredReLU(nn.Module):
@@ -41,8 +41,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.activation, nn.ReLU) and not self.dropout.active and fuses(x, self.inner, self.outer):
             return feed_forward(x, self.inner, self.outer)
-        out: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
-        return out
+        return linear(self.dropout(self.activation(linear(x, self.inner))), self.outer)
 
 
 class Residual(nn.Module):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from regard.nn import native
+from regard.nn.product import affine, mm
 
 
 def fuses(x: Tensor, *layers: nn.Module) -> bool:
@@ -28,15 +29,20 @@ def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
     return tuple(out.view(x.shape[:-1] + out.shape[-1:]) for out in outputs)
 
 
+def linear(x: Tensor, layer: nn.Module) -> Tensor:
+    """layer(x), as one such step where that is worth it."""
+    if fuses(x, layer):
+        assert isinstance(layer, nn.Linear)
+        return linears(x, layer)[0]
+    out: Tensor = layer(x)
+    return out
+
+
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
     """outer(relu(inner(x)))."""
     flat = x.reshape(-1, x.size(-1))  # N D
     out: Tensor = _FeedForward.apply(flat, inner.weight, inner.bias, outer.weight, outer.bias)  # type: ignore[no-untyped-call]
     return out.view(x.shape[:-1] + out.shape[-1:])
-
-
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.mm(x, weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
 
 
 class _Linears(torch.autograd.Function):
@@ -47,7 +53,7 @@ class _Linears(torch.autograd.Function):
         weights, biases = parameters[::2], parameters[1::2]
         ctx.save_for_backward(x, *weights)
         ctx.biased = [bias is not None for bias in biases]
-        return tuple(_linear(x, w, b) for w, b in zip(weights, biases, strict=True))
+        return tuple(affine(x, w, b) for w, b in zip(weights, biases, strict=True))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -56,9 +62,9 @@ class _Linears(torch.autograd.Function):
         d_x: Tensor | None = None
         for number, (g, weight, biased) in enumerate(zip(grads, weights, ctx.biased, strict=True)):
             if ctx.needs_input_grad[0]:
-                d_x = torch.mm(g, weight) if d_x is None else d_x.addmm_(g, weight)
+                d_x = mm(g, weight, d_x, add=d_x is not None)
             learns, shifts = ctx.needs_input_grad[2 * number + 1 : 2 * number + 3]
-            found += [g.t() @ x if learns else None, g.sum(0) if biased and shifts else None]
+            found += [mm(g.t(), x) if learns else None, g.sum(0) if biased and shifts else None]
         return d_x, *found
 
 
@@ -68,27 +74,25 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         compiled = native.usable(b1, x)
-        h = (
-            native.relu_(torch.mm(x, w1.t()), b1.contiguous()) if compiled else torch.addmm(b1, x, w1.t()).relu_()
-        )  # N F
+        h = native.relu_(mm(x, w1.t()), b1.contiguous()) if compiled else affine(x, w1, b1).relu_()  # N F
         ctx.save_for_backward(x, h, w1, w2)
-        return torch.addmm(b2, h, w2.t())  # N E
+        return affine(h, w2, b2)  # N E
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, h, w1, w2 = ctx.saved_tensors
         (g,), needs = grads, ctx.needs_input_grad
-        d_h = torch.mm(g, w2)  # N F
+        d_h = mm(g, w2)  # N F
         if native.usable(d_h):
             d_b1 = native.relu_backward_(d_h, h)
         else:
             torch.ops.aten.threshold_backward.grad_input(d_h, h, 0, grad_input=d_h)  # zero where the activation was
             d_b1 = d_h.sum(0)
         return (
-            torch.mm(d_h, w1) if needs[0] else None,
-            d_h.t() @ x if needs[1] else None,
+            mm(d_h, w1) if needs[0] else None,
+            mm(d_h.t(), x) if needs[1] else None,
             d_b1 if needs[2] else None,
-            g.t() @ h if needs[3] else None,
+            mm(g.t(), h) if needs[3] else None,
             g.sum(0) if needs[4] else None,
         )

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.nn.product import mm
+
 CHUNK_ELEMENTS = 1 << 21  # logits held at a time: 8 MB, which stays in the cache of an ordinary CPU
 RARE = 1e-30  # a probability so small that its logarithm is taken another way: float32 ends at 1e-38
 
@@ -55,7 +57,7 @@ class _Chunked(torch.autograd.Function):
         buffer = hidden.new_empty(min(rows, hidden.size(0)), vocabulary)
         for start in range(0, hidden.size(0), rows):
             h, y = hidden[start : start + rows], target[start : start + rows, None]
-            logits = torch.mm(h, weight.t(), out=buffer[: h.size(0)])  # n V
+            logits = mm(h, weight.t(), buffer[: h.size(0)])  # n V
             if bias is not None:
                 logits += bias
             picked = logits.gather(1, y)
@@ -72,10 +74,9 @@ class _Chunked(torch.autograd.Function):
             if d_hidden is None:
                 continue
             p.scatter_(1, y, chosen + (smoothing - 1))
-            torch.mm(p, weight, out=d_hidden[start : start + rows])
+            mm(p, weight, d_hidden[start : start + rows])
             if d_weight is not None:
-                summed = 1 if start else 0  # at 0 what stood there is ignored
-                torch.addmm(d_weight, p.t(), h, beta=summed, out=d_weight)
+                mm(p.t(), h, d_weight, add=start > 0)
             if d_bias is not None:
                 d_bias += p.sum(0)
         if d_weight is not None and not len(hidden):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.nn.attention.cache import Fixed, Growing
 from regard.nn.attention.mask import Mask
-from regard.nn.fused import fuses, linears
+from regard.nn.fused import fuses, linear, linears
 from regard.nn.position import Rotary
 
 
@@ -56,14 +56,13 @@ class MultiHead(nn.Module):
             if cache is not None:
                 k, v = cache.extend(k, v)
             mixed = self.kernel(q, k, v, mask)
-        out: Tensor = self.out(self.merge(mixed))  # R T D
-        return out
+        return linear(self.merge(mixed), self.out)  # R T D
 
     def projected(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         if memory is None and fuses(x, self.q, self.k, self.v):
             q, k, v = linears(x, self.q, self.k, self.v)
             return self.split(q), self.split(k), self.split(v)
-        return self.split(self.q(x)), *self.project(x if memory is None else memory)
+        return self.split(linear(x, self.q)), *self.project(x if memory is None else memory)
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         k, v = linears(memory, self.k, self.v) if fuses(memory, self.k, self.v) else (self.k(memory), self.v(memory))

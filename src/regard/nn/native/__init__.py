@@ -1,8 +1,9 @@
-"""Steps of an update that are not matrix products, compiled: attention over few keys, dropout, sums and norms.
+"""Steps of an update, compiled: attention over few keys, dropout, sums and norms; and matrix products for some.
 
-Matrix products are near the machine's peak already; what stands between them took a seventh of the time of a large
-model and two fifths of a small one's. They are compiled when training begins; where that cannot be, and wherever
-`usable` and its like say no, the plain twin in the module that calls does the same.
+What stands between the matrix products took a seventh of the time of a large model and two fifths of a small one's. The
+products themselves are near the peak of Intel's processors already, since PyTorch's come from Intel's library, but
+not of AMD's. All is compiled when training begins; where that cannot be, and wherever `usable` and its like say no, the
+plain twin in the module that calls does the same.
 """
 
 # Shapes: B batch, H heads, T queries, S keys, K head width, D width.
@@ -18,10 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from regard.nn.native.build import CannotBuild, library
+from regard.nn.native.build import CannotBuild, described, library
 
 WIDTH = 16  # every width is a multiple of it
 MOST_KEYS = 128  # beyond that PyTorch's attention, which walks in blocks, is about as fast
+LEAST = 32  # rows and columns of a product: laying out smaller ones costs too much
 MOST_THREADS = 2  # a step has one, PyTorch's own have all; with more than two it was not measured which is faster
 
 _pointer, _count = ctypes.c_void_p, ctypes.c_int64
@@ -37,12 +39,14 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "add_dropped": [_pointer] * 4 + [_count] * 2,
     "add_norm": [_pointer] * 6 + [_count, _pointer, _pointer, ctypes.c_float, _count, _count],
     "add_norm_backward": [_pointer] * 9 + [_count, _pointer, _count, _count],
+    "multiply": [_pointer] + [_pointer, _count, _count] * 2 + [_count] * 4,
     "relu": [_pointer] * 2 + [_count] * 2,
     "relu_backward": [_pointer] * 3 + [_count] * 2,
 }
 _steps: ctypes.CDLL  # once they are built
 _lanes = 0  # floats in a vector
 _users = 0  # while there are any, the steps stand for their twins
+_multiplies = False  # whether the products do, too
 _lock = threading.Lock()
 
 
@@ -52,7 +56,7 @@ def compiled(folder: Path) -> Iterator[str]:
 
     folder: where they are kept when they were built.
     """
-    global _steps, _lanes, _users
+    global _steps, _lanes, _users, _multiplies
     try:
         steps = library(folder)
     except CannotBuild as reason:
@@ -60,14 +64,19 @@ def compiled(folder: Path) -> Iterator[str]:
         return
     for name, arguments in _ARGUMENTS.items():
         function = getattr(steps, name)
-        function.argtypes, function.restype = arguments, None
+        function.argtypes, function.restype = arguments, _count if name == "multiply" else None
     with _lock:
-        _steps, _lanes, _users = steps, int(steps.lanes()), _users + 1
+        _steps, _lanes, _users, _multiplies = steps, int(steps.lanes()), _users + 1, _slow_library()
     try:
         yield ""
     finally:
         with _lock:
             _users -= 1
+
+
+def _slow_library() -> bool:
+    """Where our products were measured to be faster than PyTorch's: on AMD's processors without AVX-512."""
+    return "AuthenticAMD" in described("vendor_id") and "avx512f" not in described("flags")
 
 
 def used() -> bool:
@@ -161,6 +170,25 @@ def beside_norm(x: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
     return same, normed
 
 
+def multiplies(*matrices: Tensor) -> bool:
+    """Whether products of such matrices are to be ours: large, and in one thread, since a part has a core."""
+    return (
+        _multiplies
+        and used()
+        and torch.get_num_threads() == 1
+        and not torch.is_grad_enabled()  # nobody could ask for the product's own gradient
+        and all(x.device.type == "cpu" and x.dtype == torch.float32 and min(x.shape) >= LEAST for x in matrices)
+    )
+
+
+def multiply(a: Tensor, b: Tensor, out: Tensor, *, add: bool) -> bool:
+    """out = a b, or out + a b, if they lie by rows or by columns; gives back whether it was done."""
+    dense = all(1 in x.stride() and 0 not in x.stride() for x in (a, b)) and out.is_contiguous()
+    fits = a.size(1) == b.size(0) and out.shape == (a.size(0), b.size(1))
+    sizes = *a.shape, b.size(1)
+    return dense and fits and bool(_call("multiply", out, a, *a.stride(), b, *b.stride(), *sizes, add))
+
+
 def relu_(h: Tensor, bias: Tensor) -> Tensor:
     """max(0, h + bias), in place."""
     _call("relu", h, bias, *h.shape)
@@ -174,8 +202,8 @@ def relu_backward_(d: Tensor, h: Tensor) -> Tensor:
     return d_bias
 
 
-def _call(name: str, *arguments: Any) -> None:
-    getattr(_steps, name)(*(a.data_ptr() if isinstance(a, Tensor) else a for a in arguments))
+def _call(name: str, *arguments: Any) -> Any:
+    return getattr(_steps, name)(*(a.data_ptr() if isinstance(a, Tensor) else a for a in arguments))
 
 
 class _Attend(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""Compiles steps.c for the machine at hand, once, and loads it."""
+"""Compiles steps.c and products.c for the machine at hand, once, and loads them."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("steps.c")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("steps.c", "products.c"))
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-march=native", "-O3", "-fPIC", "-shared", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math")
 SECONDS = 120  # a compiler that takes longer hangs
@@ -39,7 +39,9 @@ def library(folder: Path) -> ctypes.CDLL:
 
 def _built(compiler: str, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
     """Named after all that it depends on: a folder may be shared by machines that differ."""
-    about = "\n".join((_said([compiler, "--version"]), *flags, _processor(), SOURCE.read_text("utf-8")))
+    about = "\n".join(
+        (_said([compiler, "--version"]), *flags, _processor(), *(path.read_text("utf-8") for path in SOURCES))
+    )
     path = folder / f"steps-{hashlib.sha256(about.encode()).hexdigest()[:16]}.so"
     if _ours(path):
         try:
@@ -48,7 +50,7 @@ def _built(compiler: str, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
             pass
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / path.name
-        _said([compiler, *flags, str(SOURCE), "-o", str(made), "-lm"])
+        _said([compiler, *flags, *map(str, SOURCES), "-o", str(made), "-lm"])
         _keep(made, path)
         # It stays in memory when the file goes. Where code in the one folder may not be run, it may be in the other.
         for file in (made, path) if _ours(path) else (made,):
@@ -92,9 +94,14 @@ def _said(command: list[str]) -> str:
 
 
 def _processor() -> str:
-    """What it can do: a library made for one processor may stop another."""
+    """Who made it and what it can do: a library made for one processor may stop another, and is not used alike."""
+    return platform.machine() + (described("vendor_id") + described("flags", "Features") or platform.platform())
+
+
+def described(*names: str) -> str:
+    """What the system says of the processor under one of these names; nothing where it does not."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
-        return platform.platform() + platform.processor()
-    return platform.machine() + next((line for line in lines if line.startswith(("flags", "Features"))), "")
+        return ""
+    return next((line for line in lines if line.startswith(names)), "")
