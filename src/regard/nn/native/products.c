@@ -23,6 +23,12 @@
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* The size of blocks of at most `most`, a multiple of `of`, when `count` is shared out evenly among as few as can be. */
+INLINE int64_t even(int64_t count, int64_t most, int64_t of) {
+    const int64_t blocks = (count + most - 1) / most;
+    return ((count + blocks - 1) / blocks + of - 1) / of * of;
+}
+
 /* to[i][j] = from[j][i] of 8 x 8 numbers, rows so far apart */
 INLINE void transpose(float *to, int64_t apart, const float *from, int64_t step) {
     __m256 r[8], s[8], t[8];
@@ -46,8 +52,10 @@ INLINE void transpose(float *to, int64_t apart, const float *from, int64_t step)
 INLINE void lay_out(float *out, const float *x, int64_t apart, int64_t step, int64_t lines, int64_t deep, const int wide) {
     const int64_t whole = lines / wide * wide;
     if (apart == 1)
-        for (int64_t k = 0; k < deep; k++)
+        for (int64_t k = 0; k < deep; k++) {
+            for (int64_t n = 0; n < lines; n += 16) __builtin_prefetch(x + (k + 8) * step + n);
             for (int64_t n = 0; n < whole; n += wide) memcpy(out + n * deep + k * wide, x + k * step + n, 4 * wide);
+        }
     else
         for (int64_t n = 0; n < whole; n += wide) {
             float *strip = out + n * deep;
@@ -104,15 +112,15 @@ static void edge(float *out, int64_t apart, const float *a, const float *b, int6
 /* a[m][k] lies at a[m * a_down + k * a_across], b likewise; one of each pair is 1. Gives back whether it was done. */
 int64_t multiply(float *out, const float *a, int64_t a_down, int64_t a_across, const float *b, int64_t b_down,
                  int64_t b_across, int64_t M, int64_t K, int64_t N, int64_t add) {
-    const int64_t blocks = (K + DEEP - 1) / DEEP, deepest = (K + blocks - 1) / blocks; /* as many in each */
-    const int64_t panels = (N + WIDE - 1) / WIDE * WIDE * deepest, strips = (TALL + 2) * deepest;
+    const int64_t deepest = even(K, DEEP, 1), tallest = even(M, TALL, HIGH);
+    const int64_t panels = (N + WIDE - 1) / WIDE * WIDE * deepest, strips = (tallest + 2) * deepest;
     float *right = aligned_alloc(64, (4 * (panels + strips) + 63) / 64 * 64), *left = right + panels;
     if (!right) return 0;
     for (int64_t k = 0; k < K; k += deepest) {
         const int64_t deep = least(deepest, K - k);
         lay_out(right, b + k * b_down, b_across, b_down, N, deep, WIDE);
-        for (int64_t i = 0; i < M; i += TALL) {
-            const int64_t rows = least(TALL, M - i);
+        for (int64_t i = 0; i < M; i += tallest) {
+            const int64_t rows = least(tallest, M - i);
             lay_out(left, a + i * a_down + k * a_across, a_down, a_across, rows, deep, HIGH);
             for (int64_t n = 0; n < N; n += WIDE)
                 for (int64_t m = 0; m < rows; m += HIGH) {
