@@ -42,7 +42,7 @@ SYSTEMS: dict[str, tuple[str, list[str]]] = {
     "rnn_additive": ("multi30k-rnn.toml", []),
     "rnn_none": ("multi30k-rnn-none.toml", []),
     "conv": ("multi30k-conv.toml", []),
-    "transformer": ("multi30k-tiny.toml", []),
+    "transformer": ("multi30k-tiny.toml", ["model.dropout=0.25"]),
     "rnn_dot": ("multi30k-rnn.toml", ["model.attention=dot"]),
     "cnn_rnn": ("multi30k-rnn.toml", ["model.encoder=cnn", "model.encoder_layers=4", "model.d_encoder=192"]),
 }

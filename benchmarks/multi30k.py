@@ -1,9 +1,10 @@
 """Multi30k English-German with recipes/multi30k-tiny.toml: BLEU as the published scores count it, and cased BLEU.
 
-Two trainings that differ in the seed alone are a point of BLEU apart, at equal loss. So there are two of them, each
+Two trainings that differ in the seed alone can be a point of BLEU apart at equal loss. So there are two of them, each
 half as long as one could be, and what counts is what they translate together.
 """
 
+import time
 from typing import Any
 
 from benchmarks.results import write
@@ -15,8 +16,9 @@ from regard.data.formats import read_lines
 from regard.data.sets import get
 
 ABOUT = (
-    "Two Transformer-Tiny on Multi30k en-de, trained one after the other from two seeds, translating test_2016_flickr "
-    "together (their probabilities averaged). Published for one: 41.02 (lower-cased, tokenised)."
+    "Transformer-Tiny on Multi30k en-de, test_2016_flickr. Where there are two seeds, there are two models, trained "
+    "one after the other, that translate together (their probabilities averaged); times and tokens are of both. "
+    "Published for one model: 41.02 (lower-cased, tokenised)."
 )
 
 SEEDS: dict[str, list[str]] = {"multi30k": [], "multi30k-2": ["seed=2"]}
@@ -38,15 +40,19 @@ CASED = [
 
 def run() -> dict[str, Any]:
     members = [trained(name, "multi30k", "multi30k-tiny.toml", changes) for name, changes in SEEDS.items()]
-    bundles, seconds = [bundle for bundle, _ in members], sum(spent for _, spent in members)
+    bundles, start = [bundle for bundle, _ in members], time.perf_counter()
+    found = _together(bundles, "test_2016_flickr")
+    seconds = sum(spent for _, spent in members) + time.perf_counter() - start
     figures: dict[str, Any] = {
-        "bleu_lc_tok": _together(bundles, "test_2016_flickr"),
+        "bleu_lc_tok": found,
         "within_100_minutes": seconds <= LIMIT,
         "bleu_lc_tok_of_each": [round(bundle.scores["test"]["BLEU"]["value"], 2) for bundle in bundles],
         "bleu_dev": _together(bundles, "val"),
         "bleu_dev_of_each": [round(bundle.scores["dev"]["BLEU"]["value"], 2) for bundle in bundles],
         **facts(bundles[0], seconds),
         "train_seconds": round(sum(bundle.training["seconds"] for bundle in bundles)),
+        "steps": [bundle.training["steps"] for bundle in bundles],
+        "target_tokens": sum(bundle.training["target_tokens"] for bundle in bundles),
         "seeds": [bundle.training["recipe"]["seed"] for bundle in bundles],
         "signature_lc_tok": bundles[0].scores["test"]["BLEU"]["signature"],
         "data": data_files(bundles[0]),

@@ -1,6 +1,7 @@
 """Compiled matrix products against PyTorch's: the same values, and only where they may stand in."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product as pairs
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.nn import native
+from regard.nn import loss, native
 from regard.nn.fused import feed_forward, linears
 from regard.nn.loss import smoothed_loss, smoothed_loss_plain
 from regard.nn.native.build import CannotBuild, described, library
@@ -161,7 +162,8 @@ def gradients(total: Tensor, inputs: list[Tensor], **options: bool) -> tuple[Ten
 
 
 @has_avx2
-def test_layers_and_loss_go_through_it_and_learn_the_same(calls: Calls) -> None:
+def test_layers_and_loss_go_through_it_and_learn_the_same(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "CHUNK_ELEMENTS", 33)  # three tokens of eleven at a time, so three times
     torch.manual_seed(1)
     x, target = torch.randn(7, 16, requires_grad=True), torch.randint(0, 11, (7,))
     layers = [nn.Linear(16, 16), nn.Linear(16, 16, bias=False)]
@@ -170,7 +172,7 @@ def test_layers_and_loss_go_through_it_and_learn_the_same(calls: Calls) -> None:
     hidden = feed_forward(sum(linears(x, *layers)), inner, outer)
     ours, _ = smoothed_loss(hidden, last.weight, last.bias, target, 0.1)
     found = gradients(ours, learned)
-    assert calls.count == (2 + 4) + (2 + 4) + 3  # forward and backward of two and two layers, and of the output
+    assert calls.count == (2 + 4) + (2 + 4) + 3 * 3  # forward and backward of two and two layers, and of the output
     hidden = outer(inner(layers[0](x) + layers[1](x)).relu())
     plain, _ = smoothed_loss_plain(hidden, last.weight, last.bias, target, 0.1)
     assert_close(ours, plain)
@@ -187,6 +189,23 @@ def test_a_gradient_of_a_gradient_is_right(calls: Calls) -> None:
         found.append(gradients(slope.square().sum(), [x, layer.weight]))
     assert_close(*found)
     assert calls.count  # forward
+
+
+@has_avx2
+def test_threads_do_not_disturb_each_other(calls: Calls) -> None:
+    torch.manual_seed(1)
+    a, b = torch.randn(100, 300), torch.randn(300, 70)
+    with torch.no_grad():
+        alone = mm(a, b)
+
+    def work(_: int) -> bool:
+        torch.get_num_threads()  # a thread's first question sets it to the process's number
+        torch.set_num_threads(1)
+        with torch.no_grad():
+            return all(torch.equal(mm(a, b), alone) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(8)))
 
 
 @has_avx2

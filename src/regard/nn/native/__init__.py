@@ -66,7 +66,8 @@ def compiled(folder: Path) -> Iterator[str]:
         function = getattr(steps, name)
         function.argtypes, function.restype = arguments, _count if name == "multiply" else None
     with _lock:
-        _steps, _lanes, _users, _multiplies = steps, int(steps.lanes()), _users + 1, _slow_library()
+        _steps, _lanes, _users = steps, int(steps.lanes()), _users + 1
+        _multiplies = bool(steps.multiplies()) and _slow_library()
     try:
         yield ""
     finally:

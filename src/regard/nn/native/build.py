@@ -95,7 +95,8 @@ def _said(command: list[str]) -> str:
 
 def _processor() -> str:
     """Who made it and what it can do: a library made for one processor may stop another, and is not used alike."""
-    return platform.machine() + (described("vendor_id") + described("flags", "Features") or platform.platform())
+    known = described("vendor_id") + described("flags", "Features")
+    return platform.machine() + (known or platform.platform() + platform.processor())
 
 
 def described(*names: str) -> str:

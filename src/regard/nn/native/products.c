@@ -10,7 +10,6 @@
 #if defined(__AVX2__) && defined(__FMA__)
 
 #include <immintrin.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define HIGH 6 /* with WIDE: twelve vectors of sums, two of b and one of a, of sixteen registers */
@@ -109,12 +108,14 @@ static void edge(float *out, int64_t apart, const float *a, const float *b, int6
         for (int64_t j = 0; j < wide; j++) out[i * apart + j] = whole[i * WIDE + j] + (add ? out[i * apart + j] : 0);
 }
 
+int64_t multiplies(void) { return 1; }
+
 /* a[m][k] lies at a[m * a_down + k * a_across], b likewise; one of each pair is 1. Gives back whether it was done. */
 int64_t multiply(float *out, const float *a, int64_t a_down, int64_t a_across, const float *b, int64_t b_down,
                  int64_t b_across, int64_t M, int64_t K, int64_t N, int64_t add) {
     const int64_t deepest = even(K, DEEP, 1), tallest = even(M, TALL, HIGH);
     const int64_t panels = (N + WIDE - 1) / WIDE * WIDE * deepest, strips = (tallest + 2) * deepest;
-    float *right = aligned_alloc(64, (4 * (panels + strips) + 63) / 64 * 64), *left = right + panels;
+    float *right = _mm_malloc(4 * (panels + strips), 64), *left = right + panels;
     if (!right) return 0;
     for (int64_t k = 0; k < K; k += deepest) {
         const int64_t deep = least(deepest, K - k);
@@ -133,11 +134,13 @@ int64_t multiply(float *out, const float *a, int64_t a_down, int64_t a_across, c
                 }
         }
     }
-    free(right);
+    _mm_free(right);
     return 1;
 }
 
 #else
+
+int64_t multiplies(void) { return 0; }
 
 int64_t multiply(float *out, const float *a, int64_t a_down, int64_t a_across, const float *b, int64_t b_down,
                  int64_t b_across, int64_t M, int64_t K, int64_t N, int64_t add) {
