@@ -1,8 +1,9 @@
-/* Matrix products in float32 with AVX2: out (M N) = a (M K) b (K N), or out + a b. The plain twin is torch.mm: product.py.
+/* Matrix products in float32 with AVX2: out (M N) = a (M K) b (K N), or out + a b. The plain twin is torch.mm, in
+   product.py.
 
-   After Goto and van de Geijn 2008. A block of b, DEEP rows, is laid out in panels of WIDE columns, one of which stays in the
-   first cache; a block of a, TALL rows by DEEP, in strips of HIGH rows, which stay in the second. A tile of HIGH x WIDE
-   sums is in registers from the first to the last of the DEEP. Nothing is kept between calls, and any number of
+   After Goto and van de Geijn 2008. A block of b, DEEP rows, is laid out in panels of WIDE columns, one of which stays
+   in the first cache; a block of a, TALL rows by DEEP, in strips of HIGH rows, which stay in the second. A tile of HIGH
+   x WIDE sums is in registers from the first to the last of the DEEP. Nothing is kept between calls, and any number of
    threads may call at once. */
 
 #include <stdint.h>
@@ -22,7 +23,7 @@
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The size of blocks of at most `most`, a multiple of `of`, when `count` is shared out evenly among as few as can be. */
+/* The size of blocks of about `most`, a multiple of `of`, when `count` is shared out evenly among as few as can be. */
 INLINE int64_t even(int64_t count, int64_t most, int64_t of) {
     const int64_t blocks = (count + most - 1) / most;
     return ((count + blocks - 1) / blocks + of - 1) / of * of;
@@ -46,9 +47,10 @@ INLINE void transpose(float *to, int64_t apart, const float *from, int64_t step)
     UNROLL for (int i = 4; i < 8; i++) _mm256_storeu_ps(to + i * apart, _mm256_permute2f128_ps(t[i - 4], t[i], 0x31));
 }
 
-/* `lines` rows of a, or columns of b, in strips of `wide`: strip by strip out[k][line], k < deep. Element k of line n lies
-   at x[n * apart + k * step], and apart or step is 1. What a last strip lacks is zero. */
-INLINE void lay_out(float *out, const float *x, int64_t apart, int64_t step, int64_t lines, int64_t deep, const int wide) {
+/* `lines` rows of a, or columns of b, in strips of `wide`: strip by strip out[k][line], k < deep. Element k of line n
+   lies at x[n * apart + k * step], and apart or step is 1. What a last strip lacks is zero. */
+INLINE void lay_out(float *out, const float *x, int64_t apart, int64_t step, int64_t lines, int64_t deep,
+                    const int wide) {
     const int64_t whole = lines / wide * wide;
     if (apart == 1)
         for (int64_t k = 0; k < deep; k++) {
