@@ -1,12 +1,43 @@
 """OpenNMT-py, trained and used from its own environment on ready tokens."""
 
 import json
+import re
 import subprocess
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from benchmarks import peers
+from regard.bundle import Bundle
+from regard.decode.options import NEVER
+from regard.errors import UserError
 from regard.models import Transformer
+from regard.nn.position import sinusoids
+from regard.text import BOS, EOS, PAD, UNK
+
+END = "</s>"  # its mark; our models expect one after a source sentence, its own do not
+MARKS = {PAD: "<blank>", UNK: "<unk>", BOS: "<s>", EOS: END}
+POSITIONS = 5000  # rows of its table
+# Our names of a layer's parts and its names, in the encoder and in the decoder.
+NAMES = [
+    (r"encoder\.(\d+)\.after_attention\.norm", r"encoder.transformer.\1.layer_norm"),
+    (r"decoder\.(\d+)\.after_attention\.norm", r"decoder.transformer_layers.\1.layer_norm_1"),
+    (r"decoder\.(\d+)\.after_cross\.norm", r"decoder.transformer_layers.\1.layer_norm_2"),
+    (r"encoder\.(\d+)", r"encoder.transformer.\1"),
+    (r"decoder\.(\d+)", r"decoder.transformer_layers.\1"),
+    (r"after_feed_forward\.norm", "feed_forward.layer_norm"),
+    (r"\.attention\.", ".self_attn."),
+    (r"\.cross\.", ".context_attn."),
+    (r"\.q\.", ".linear_query."),
+    (r"\.k\.", ".linear_keys."),
+    (r"\.v\.", ".linear_values."),
+    (r"_attn\.out", "_attn.final_linear"),
+    (r"\.inner\.", ".w_1."),
+    (r"\.outer\.", ".w_2."),
+    (r"coder_norm", "coder.layer_norm"),
+]
 
 
 def python() -> str:
@@ -46,3 +77,35 @@ def settings(folder: Path, texts: tuple[Path, Path], size: str, **changes: Any) 
 def trainer(config: Path) -> list[str]:
     """The command that trains."""
     return [python(), "-W", "ignore", "-m", "onmt.bin.train", "-config", str(config)]
+
+
+def convert(model: Bundle, path: Path) -> None:
+    """Our model as a checkpoint of its kind, which is a pickle: written here, read in its own environment alone."""
+    network, c = model.model, model.model.config
+    known = c.norm == "pre" and c.activation == "relu" and c.positions == "sinusoidal" and len(c.tie) == 3
+    if not isinstance(network, Transformer) or not known or not c.attention_bias:
+        raise UserError(f"OpenNMT-py has no such model as {model.path}")
+    weights = {}
+    for name, value in network.state_dict().items():
+        if name.startswith(("encoder", "decoder")):
+            for ours, theirs in NAMES:
+                name = re.sub(ours, theirs, name)
+            weights[name] = value
+    for side in ("encoder", "decoder"):
+        embedding = f"{side}.embeddings.make_embedding"
+        weights[f"{embedding}.emb_luts.0.weight"] = network.output
+        weights[f"{embedding}.pe.pe"] = sinusoids(POSITIONS, c.d_model).unsqueeze(1)
+    bias = torch.zeros(len(model.target))
+    bias[NEVER] = -1e4  # as our search: they are no output
+    words = [MARKS.get(i, model.target.token(i)) for i in range(len(model.target))]
+    options = {
+        "model_type": "text", "model_task": "seq2seq", "encoder_type": "transformer", "decoder_type": "transformer",
+        "position_encoding": True, "enc_layers": c.encoder_layers, "dec_layers": c.decoder_layers, "heads": c.heads,
+        "hidden_size": c.d_model, "word_vec_size": c.d_model, "transformer_ff": c.d_ff, "dropout": [0.0],
+        "add_qkvbias": True, "norm_eps": c.norm_eps, "share_embeddings": True, "share_decoder_embeddings": True,
+        "share_vocab": True, "optim": "adam", "freeze_word_vecs_enc": False, "freeze_word_vecs_dec": False,
+    }  # fmt: skip
+    vocabulary = {"src": words, "tgt": words, "data_task": "seq2seq", "decoder_start_token": MARKS[BOS]}
+    generator = {"weight": network.output, "bias": bias}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save({"model": weights, "generator": generator, "vocab": vocabulary, "opt": Namespace(**options)}, path)

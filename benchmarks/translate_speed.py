@@ -40,6 +40,13 @@ SPLICED = 87_000  # sentences for the student beside the 29,000 that people tran
 BEAMS = (1, 5)
 OWN, SHALLOW = "Regard, torch", "Regard, torch, shallow decoder"
 OWN_CT2, RAW = "Regard, ctranslate2", "CTranslate2"
+TRANSFORMERS, OPENNMT = "Transformers", "OpenNMT-py"
+# What a ratio is of, and to.
+RATIOS = {
+    "torch_vs_transformers": (OWN, TRANSFORMERS),
+    "torch_vs_opennmt": (OWN, OPENNMT),
+    "ctranslate2_vs_raw": (OWN_CT2, RAW),
+}
 Speeds = dict[tuple[str, int, bool], list[float]]  # system, beam, one at a time -> tokens a second in each round
 
 
@@ -83,9 +90,9 @@ def run() -> dict[str, Any]:
     models, texts = {"tiny": teacher, "shallow": student}, _test()
     workers = started(models["tiny"], RUNS / "translate-speed")
     workers[SHALLOW] = Worker(sys.executable, "regard_worker.py", models["shallow"].path, "torch", "float32")
-    theirs = RUNS / "time-to-quality" / "opennmt" / "mean.pt"
-    if theirs.exists():  # its own model of the same shape, once there is one
-        workers["OpenNMT-py"] = Worker(opennmt.python(), "opennmt_worker.py", theirs, ready_tokens=True)
+    theirs = RUNS / "translate-speed" / "opennmt.pt"
+    opennmt.convert(teacher, theirs)
+    workers[OPENNMT] = Worker(opennmt.python(), "opennmt_worker.py", theirs, opennmt.END, ready_tokens=True)
     rows, speeds = measured(workers, models["tiny"], texts, _lines("train", "en"), LINES, ROUNDS)
     figures = ratios(speeds)
     for key, beam, single in (("", 5, False), ("_beam_1", 1, False), ("_single", 5, True)):
@@ -134,7 +141,7 @@ def started(model: Bundle, folder: Path) -> dict[str, Worker]:
         found[OWN_CT2 + mark] = Worker(python, "regard_worker.py", model.path, "ctranslate2", precision)
         raw = ("ctranslate2_worker.py", folder / precision, precision, torch.get_num_threads())  # as many as ours
         found[RAW + mark] = Worker(python, *raw, ready_tokens=True)
-    found["Transformers"] = Worker(peers.python("transformers"), "transformers_worker.py", folder / "transformers")
+    found[TRANSFORMERS] = Worker(peers.python("transformers"), "transformers_worker.py", folder / "transformers")
     return found
 
 
@@ -202,10 +209,11 @@ def _tokens(model: Bundle, outputs: list[str]) -> int:
 def ratios(speeds: Speeds) -> dict[str, Any]:
     """Ours to the peers' in each case, and the worst of them."""
     figures: dict[str, Any] = {}
-    for key, one, other in (("torch_vs_transformers", OWN, "Transformers"), ("ctranslate2_vs_raw", OWN_CT2, RAW)):
-        found = {
-            (beam, single): _ratio(speeds, one, other, beam, single) for name, beam, single in speeds if name == one
-        }
+    for key, (one, other) in RATIOS.items():
+        cases = [(beam, single) for name, beam, single in speeds if name == other]
+        if not cases:  # that peer was not asked
+            continue
+        found = {case: _ratio(speeds, one, other, *case) for case in cases}
         figures[key] = min(found.values())
         for (beam, single), value in found.items():
             figures[f"{key}_beam_{beam}_{'single' if single else 'bulk'}"] = value

@@ -1,4 +1,6 @@
-"""OpenNMT-py's own translator on ready tokens: `opennmt_worker.py CHECKPOINT.pt`.
+"""OpenNMT-py's own translator on ready tokens: `opennmt_worker.py CHECKPOINT.pt [MARK]`.
+
+MARK: what the model expects after a source sentence, if anything.
 
 Its checkpoints hold an argparse Namespace, which torch refuses to load unless told that it may.
 """
@@ -19,13 +21,14 @@ from onmt.inference_engine import InferenceEnginePY  # noqa: E402
 from onmt.utils.parse import ArgumentParser  # noqa: E402
 from serve import serve  # noqa: E402
 
+_, checkpoint, *marks = sys.argv
 engines = {}
 
 
 def engine(beam):
     if beam not in engines:
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as none:
-            options = ["-model", sys.argv[1], "-src", none.name, "-beam_size", str(beam), "-gpu", "-1"]
+            options = ["-model", checkpoint, "-src", none.name, "-beam_size", str(beam), "-gpu", "-1"]
             options += ["-batch_size", "64", "-world_size", "0", "-report_time", "-output", os.devnull]
             chosen = _get_parser().parse_args(options)
             ArgumentParser.validate_translate_opts(chosen)  # as its command does
@@ -37,7 +40,7 @@ def engine(beam):
 
 
 def translate(texts, beam):
-    _, outputs = engine(beam).infer_list(texts)
+    _, outputs = engine(beam).infer_list([" ".join([text, *marks]) for text in texts])
     return [output[0] for output in outputs]
 
 
