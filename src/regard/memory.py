@@ -11,7 +11,7 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # glibc's malloc.h
 
 
 def keep_freed_memory() -> bool:
-    """Called when training starts or an engine is made, never at import. Where there is no glibc, nothing happens."""
+    """Called when training starts, never at import. Where there is no glibc, nothing happens."""
     mallopt = _glibc("mallopt")
     # Never a mapping of its own for a tensor, never give the heap's end back, grow it by 64 MB at a time. (What is
     # larger than 64 MB and made in a thread has a mapping none the less: glibc's heaps of threads end there.)

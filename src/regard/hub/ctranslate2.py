@@ -24,7 +24,6 @@ from regard.decode.options import NEVER
 from regard.decode.protocol import Hypothesis
 from regard.errors import UserError
 from regard.files import whole_folder
-from regard.memory import keep_freed_memory
 from regard.models import Transformer
 from regard.nn.attention import MultiHead
 from regard.nn.blocks import DecoderLayer, EncoderLayer, FeedForward, Residual
@@ -63,7 +62,6 @@ class CTranslate2:
         self._numbers = {word: i for i, word in enumerate(_words(bundle.target))}
         threads = torch.get_num_threads()
         self._workers = workers or threads
-        keep_freed_memory()  # each batch takes as much as the one before
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             export(bundle, Path(folder) / "model", precision)
             self._translator = library.Translator(

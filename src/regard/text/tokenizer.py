@@ -22,6 +22,7 @@ IMPORTED = "imported"
 FORMAT = "regard-tokenizer"
 MOST_KNOWN = 1 << 16  # words whose ids are remembered
 LONGEST_KNOWN = 64  # characters of such a word
+LITTLE = 256  # characters of texts that are encoded on one core
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Tokenizer:
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         """What the library makes of texts as they are, on all cores."""
-        if len(texts) <= 1:  # one core is sooner done than another is woken
+        if len(texts) <= 1 or sum(map(len, texts)) <= LITTLE:  # one core is sooner done than another is woken
             return [self._inner.encode(text, add_special_tokens=False).ids for text in texts]
         return [found.ids for found in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
