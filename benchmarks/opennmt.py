@@ -82,8 +82,7 @@ def trainer(config: Path) -> list[str]:
 def convert(model: Bundle, path: Path) -> None:
     """Our model as a checkpoint of its kind, which is a pickle: written here, read in its own environment alone."""
     network, c = model.model, model.model.config
-    known = c.norm == "pre" and c.activation == "relu" and c.positions == "sinusoidal" and len(c.tie) == 3
-    if not isinstance(network, Transformer) or not known or not c.attention_bias:
+    if not isinstance(network, Transformer) or (c.norm, c.activation, c.positions) != ("pre", "relu", "sinusoidal"):
         raise UserError(f"OpenNMT-py has no such model as {model.path}")
     weights = {}
     for name, value in network.state_dict().items():

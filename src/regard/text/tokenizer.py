@@ -130,7 +130,7 @@ class Tokenizer:
         self._known = {}
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
-        """What the library makes of texts as they are, on all cores."""
+        """What the library makes of texts as they are, on all cores where that pays."""
         if len(texts) <= 1 or sum(map(len, texts)) <= LITTLE:  # one core is sooner done than another is woken
             return [self._inner.encode(text, add_special_tokens=False).ids for text in texts]
         return [found.ids for found in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
