@@ -60,8 +60,12 @@ def train(
     run = Run(out, recipe.train.keep)
     stop = Stop()
     on_cpu = choose_device(recipe.train)[0].type == "cpu"
-    steps = native.compiled(cache_folder("native")) if on_cpu else nullcontext("")
+    whole = recipe.train.precision in ("auto", "int16")
+    steps = native.compiled(cache_folder("native"), whole=whole) if on_cpu else nullcontext("")
     with stop.listening(), run.locked(), no_denormals(), steps as lacking:
+        if recipe.train.precision == "int16" and native.products() != "int16":
+            lacking = lacking or "the processor lacks AVX-512 VNNI"
+            raise UserError(f"precision = int16 cannot be had here: {lacking}; leave it at auto")
         sweep(run.folder)
         if run.begun and not resume:
             raise UserError(f"{out} holds a run already; go on with --resume, or choose another folder with --out")
@@ -391,4 +395,5 @@ def environment(parts: int) -> dict[str, Any]:
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "threads of a part": max(1, torch.get_num_threads() // parts),
         "compiled steps": native.name(),
+        "products": native.products(),
     }

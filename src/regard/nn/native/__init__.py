@@ -40,23 +40,24 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "add_norm": [_pointer] * 6 + [_count, _pointer, _pointer, ctypes.c_float, _count, _count],
     "add_norm_backward": [_pointer] * 9 + [_count, _pointer, _count, _count],
     "multiply": [_pointer] + [_pointer, _count, _count] * 2 + [_count] * 4,
+    "multiply_whole": [_pointer] + [_pointer, _count, _count] * 2 + [_count] * 4,
     "relu": [_pointer] * 2 + [_count] * 2,
     "relu_backward": [_pointer] * 3 + [_count] * 2,
 }
 _steps: ctypes.CDLL  # once they are built
 _lanes = 0  # floats in a vector
 _users = 0  # while there are any, the steps stand for their twins
-_multiplies = False  # whether the products do, too
+_product = ""  # which products do, too
 _lock = threading.Lock()
 
 
 @contextmanager
-def compiled(folder: Path) -> Iterator[str]:
+def compiled(folder: Path, *, whole: bool = False) -> Iterator[str]:
     """Inside, the steps are used; training asks for it, an import never. Yields why they are not there, or nothing.
 
-    folder: where they are kept when they were built.
+    folder: where they are kept when they were built. whole: products of 16-bit whole numbers, if the processor has them.
     """
-    global _steps, _lanes, _users, _multiplies
+    global _steps, _lanes, _users, _product
     try:
         steps = library(folder)
     except CannotBuild as reason:
@@ -64,10 +65,13 @@ def compiled(folder: Path) -> Iterator[str]:
         return
     for name, arguments in _ARGUMENTS.items():
         function = getattr(steps, name)
-        function.argtypes, function.restype = arguments, _count if name == "multiply" else None
+        function.argtypes, function.restype = arguments, _count if name.startswith("multiply") else None
     with _lock:
         _steps, _lanes, _users = steps, int(steps.lanes()), _users + 1
-        _multiplies = bool(steps.multiplies()) and _slow_library()
+        if whole and steps.multiplies_whole():
+            _product = "multiply_whole"
+        else:
+            _product = "multiply" if steps.multiplies() and _slow_library() else ""
     try:
         yield ""
     finally:
@@ -87,6 +91,11 @@ def used() -> bool:
 def name() -> str:
     """Which steps are used: those of another machine or compiler may differ in the last bits."""
     return Path(_steps._name).stem if used() else "none"
+
+
+def products() -> str:
+    """What the products of training are made in where they are ours or PyTorch's."""
+    return "int16" if used() and _product == "multiply_whole" else "float32"
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -174,7 +183,7 @@ def beside_norm(x: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
 def multiplies(*matrices: Tensor) -> bool:
     """Whether products of such matrices are to be ours: large, and in one thread, since a part has a core."""
     return (
-        _multiplies
+        bool(_product)
         and used()
         and torch.get_num_threads() == 1
         and not torch.is_grad_enabled()  # nobody could ask for the product's own gradient
@@ -187,7 +196,7 @@ def multiply(a: Tensor, b: Tensor, out: Tensor, *, add: bool) -> bool:
     dense = all(1 in x.stride() and 0 not in x.stride() for x in (a, b)) and out.is_contiguous()
     fits = a.size(1) == b.size(0) and out.shape == (a.size(0), b.size(1))
     sizes = *a.shape, b.size(1)
-    return dense and fits and bool(_call("multiply", out, a, *a.stride(), b, *b.stride(), *sizes, add))
+    return dense and fits and bool(_call(_product, out, a, *a.stride(), b, *b.stride(), *sizes, add))
 
 
 def relu_(h: Tensor, bias: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Compiles steps.c and products.c for the machine at hand, once, and loads them."""
+"""Compiles the C files beside it for the machine at hand, once, and loads them."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("steps.c", "products.c"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("steps.c", "products.c", "whole.c"))
+HEADERS = (Path(__file__).with_name("blocks.h"),)
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-march=native", "-O3", "-fPIC", "-shared", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math")
 SECONDS = 120  # a compiler that takes longer hangs
@@ -40,7 +41,7 @@ def library(folder: Path) -> ctypes.CDLL:
 def _built(compiler: str, folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
     """Named after all that it depends on: a folder may be shared by machines that differ."""
     about = "\n".join(
-        (_said([compiler, "--version"]), *flags, _processor(), *(path.read_text("utf-8") for path in SOURCES))
+        (_said([compiler, "--version"]), *flags, _processor(), *(path.read_text("utf-8") for path in SOURCES + HEADERS))
     )
     path = folder / f"steps-{hashlib.sha256(about.encode()).hexdigest()[:16]}.so"
     if _ours(path):
