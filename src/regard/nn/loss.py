@@ -57,7 +57,9 @@ class _Chunked(torch.autograd.Function):
         buffer = hidden.new_empty(min(rows, hidden.size(0)), vocabulary)
         for start in range(0, hidden.size(0), rows):
             h, y = hidden[start : start + rows], target[start : start + rows, None]
-            logits = mm(h, weight.t(), buffer[: h.size(0)])  # n V
+            place = buffer[: h.size(0)]
+            # What is scored is not learned from, and stays in float32.
+            logits = mm(h, weight.t(), place) if grads else torch.mm(h, weight.t(), out=place)  # n V
             if bias is not None:
                 logits += bias
             picked = logits.gather(1, y)

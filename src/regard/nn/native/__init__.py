@@ -55,7 +55,7 @@ _lock = threading.Lock()
 def compiled(folder: Path, *, whole: bool = False) -> Iterator[str]:
     """Inside, the steps are used; training asks for it, an import never. Yields why they are not there, or nothing.
 
-    folder: where they are kept when they were built. whole: products of 16-bit whole numbers, if the processor has them.
+    folder: where they are kept when they were built. whole: products of 16-bit whole numbers where there are such.
     """
     global _steps, _lanes, _users, _product
     try:

@@ -1,10 +1,11 @@
 /* Matrix products of 16-bit whole numbers with AVX-512 VNNI: out (M N) = a (M K) b (K N), or out + a b, all in float32
-   outside. The plain twin is `rounded` in product.py with torch.mm.
+   outside. The plain twin is torch.mm.
 
    A processor with VNNI multiplies and adds 64 such numbers in the time of 32 in float32. Every row of a and every column
    of b, DEEP numbers at a time, is scaled to a length of LONGEST and rounded. By Cauchy and Schwarz no sum can be larger
    than the product of two lengths, so 32 bits hold it, and the sums themselves are exact. A number is off by half a unit
-   at most; where all are alike, that is 1 / 2,800 of each for 512 of them (TF32 has 1 / 2,048).
+   at most; where all are alike, that is 1 / 2,800 of each for 512 of them (TF32 has 1 / 2,048). A number of less than
+   half a unit, beside far larger ones, is lost.
 
    The blocks are those of products.c: a tile of HIGH x WIDE sums is in registers from the first to the last of the DEEP.
    Numbers lie in pairs along K, as the instruction takes them. A row or column with a number that is none, or too large
@@ -113,16 +114,13 @@ INLINE void lay_out(int32_t *out, float *scale, float *room, const float *x, int
 
 /* Each row of a tile is spelled out, and the instruction too: compilers put arrays of sums into memory here. */
 #define ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
-#define BEGIN(i)                                          \
-    __m512i left##i = _mm512_setzero_si512(), right##i = left##i; \
-    __builtin_prefetch(out + i * apart, 1);               \
-    __builtin_prefetch(out + i * apart + WIDE - 1, 1);
+#define BEGIN(i) __m512i left##i = _mm512_setzero_si512(), right##i = left##i;
 #define DOT(sum, x, y) __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y))
-#define STEP(i)                                                      \
-    {                                                                \
-        const __m512i x = _mm512_set1_epi32(a[k * HIGH + i]);        \
-        DOT(left##i, x, b0);                                         \
-        DOT(right##i, x, b1);                                        \
+#define STEP(i)                                               \
+    {                                                         \
+        const __m512i x = _mm512_set1_epi32(a[k * HIGH + i]); \
+        DOT(left##i, x, b0);                                  \
+        DOT(right##i, x, b1);                                 \
     }
 #define END(i) put(out + i * apart, left##i, right##i, _mm512_set1_ps(down[i]), across0, across1, add);
 
@@ -133,14 +131,20 @@ INLINE void put(float *row, __m512i left, __m512i right, __m512 down, __m512 acr
     _mm512_storeu_ps(row + 16, add ? _mm512_add_ps(r, _mm512_loadu_ps(row + 16)) : r);
 }
 
-/* out (HIGH WIDE, rows so far apart) = a b, or out + a b, of a strip (pairs HIGH) and a panel (pairs WIDE) */
+/* out (HIGH WIDE, rows so far apart) = a b, or out + a b, of a strip (pairs HIGH) and a panel (pairs WIDE). The rows of
+   out are fetched one by one on the way: all at once they would keep the strip from coming. */
 static __attribute__((noinline)) void tile(float *restrict out, int64_t apart, const int32_t *restrict a,
                                            const int32_t *restrict b, int64_t pairs, const float *down,
                                            const float *across, int add) {
     ROWS(BEGIN)
-    for (int64_t k = 0; k < pairs; k++) {
-        const __m512i b0 = _mm512_load_si512(b + k * WIDE), b1 = _mm512_load_si512(b + k * WIDE + 16);
-        ROWS(STEP)
+    const int64_t each = pairs / HIGH + 1;
+    for (int64_t row = 0, k = 0; row < HIGH; row++) {
+        __builtin_prefetch(out + row * apart, 1);
+        __builtin_prefetch(out + row * apart + WIDE - 1, 1);
+        for (const int64_t end = least(k + each, pairs); k < end; k++) {
+            const __m512i b0 = _mm512_load_si512(b + k * WIDE), b1 = _mm512_load_si512(b + k * WIDE + 16);
+            ROWS(STEP)
+        }
     }
     const __m512 across0 = _mm512_loadu_ps(across), across1 = _mm512_loadu_ps(across + 16);
     ROWS(END)
