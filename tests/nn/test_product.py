@@ -191,6 +191,7 @@ def test_it_stands_in_where_it_may_alone(calls: Calls, monkeypatch: pytest.Monke
         with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
             mm(a, b[:3])
         torch.set_num_threads(2)
+        assert native.products(2) == "float32"
         mm(a, b)
         torch.set_num_threads(1)
         monkeypatch.setattr(native, "LEAST", 5)

@@ -43,8 +43,8 @@ class Show:
         self.steps = event["steps"]
         where = f"from step {event['step']:,} " if event["step"] else ""
         self._print(
-            f"training {where}to step {self.steps:,} on {event['device']}: {event['parameters']:,} parameters, "
-            f"in {escape(event['out'])}"
+            f"training {where}to step {self.steps:,} on {event['device']} in {event['precision']}: "
+            f"{event['parameters']:,} parameters, in {escape(event['out'])}"
         )
         if self.live:
             columns = (BarColumn(bar_width=24), TextColumn("{task.description}"))

@@ -155,6 +155,12 @@ class _Session:
         self.run.forget_after(checkpoint.step)
         return self._finish(self._trained(fit))
 
+    @property
+    def precision(self) -> str:
+        """What the matrix products are made in."""
+        config = self.recipe.train
+        return "bfloat16" if choose_device(config)[1] else str(environment(config.parts)["products"])
+
     def _settle_parts(self, parts: int = 0) -> None:
         """A number of parts for good, so that a run goes on the same on a machine with other cores."""
         config = self.recipe.train
@@ -213,6 +219,7 @@ class _Session:
                 "steps": self.recipe.train.steps,
                 "parameters": sum(p.numel() for p in self.model.parameters()),
                 "device": str(fit.update.device),
+                "precision": self.precision,
                 "out": str(self.run.folder),
             }
         )
@@ -389,11 +396,12 @@ def average(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def environment(parts: int) -> dict[str, Any]:
     """What exact resume depends on beside the seed."""
+    threads = max(1, torch.get_num_threads() // parts)
     return {
         "python": ".".join(map(str, sys.version_info[:2])),
         "torch": torch.__version__,
         "cpu": torch.backends.cpu.get_cpu_capability(),
-        "threads of a part": max(1, torch.get_num_threads() // parts),
+        "threads of a part": threads,
         "compiled steps": native.name(),
-        "products": native.products(),
+        "products": native.products(threads),
     }

@@ -1,9 +1,9 @@
 """Steps of an update, compiled: attention over few keys, dropout, sums and norms; and matrix products for some.
 
 What stands between the matrix products took a seventh of the time of a large model and two fifths of a small one's. The
-products themselves are near the peak of Intel's processors already, since PyTorch's come from Intel's library, but
-not of AMD's. All is compiled when training begins; where that cannot be, and wherever `usable` and its like say no, the
-plain twin in the module that calls does the same.
+products themselves are PyTorch's, which come from Intel's library, unless ours are faster: in whole numbers where the
+processor has VNNI, in float32 on AMD's without AVX-512. All is compiled when training begins; where that cannot be, and
+wherever `usable` and its like say no, the plain twin in the module that calls does the same.
 """
 
 # Shapes: B batch, H heads, T queries, S keys, K head width, D width.
@@ -93,9 +93,9 @@ def name() -> str:
     return Path(_steps._name).stem if used() else "none"
 
 
-def products() -> str:
-    """What the products of training are made in where they are ours or PyTorch's."""
-    return "int16" if used() and _product == "multiply_whole" else "float32"
+def products(threads: int = 1) -> str:
+    """What the products of training are made in, if each has so many threads."""
+    return "int16" if used() and threads == 1 and _product == "multiply_whole" else "float32"
 
 
 def usable(*tensors: Tensor) -> bool:
