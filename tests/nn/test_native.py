@@ -16,6 +16,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import make_recipe
+from regard.errors import UserError
 from regard.files import cache_folder
 from regard.models import Transformer
 from regard.nn import native
@@ -353,6 +354,39 @@ def test_without_a_compiler_training_says_so_and_goes_on(
     recipe = make_recipe(small_recipe(steps=2))
     train(recipe, tmp_path / "run", pairs=pairs, callbacks=[lambda e: told.append(e.get("text", ""))])
     assert "training is slower than it could be, for want of compiled steps: there is no C compiler" in told
+    asked = make_recipe(small_recipe(steps=2, precision="int16"))
+    with pytest.raises(UserError, match="int16 cannot be had here: there is no C compiler; leave it at auto"):
+        train(asked, tmp_path / "other", pairs=pairs)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32", "int16"])
+@pytest.mark.parametrize("there", [True, False], ids=["with VNNI", "without"])
+def test_the_recipe_and_the_processor_choose_the_products(
+    precision: str,
+    there: bool,
+    fresh: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    pairs: list[tuple[str, str]],
+) -> None:
+    """The processor is feigned: the products themselves are never asked for, since the matrices are small."""
+    with native.compiled(cache_folder("native")) as lacking:
+        if lacking:
+            pytest.skip(lacking)
+    monkeypatch.setattr(native, "_slow_library", lambda: False)
+    monkeypatch.setattr(native, "LEAST", 10**9)
+    monkeypatch.setattr(build.library(cache_folder("native")), "multiplies_whole", lambda: there)
+    told: list[str] = []
+    recipe = make_recipe(small_recipe(steps=2, precision=precision))
+    hear = lambda event: told.append(event["precision"]) if event["event"] == "begin" else None  # noqa: E731
+    if precision == "int16" and not there:
+        with pytest.raises(UserError, match="the processor lacks AVX-512 VNNI"):
+            train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
+        return
+    bundle = train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
+    assert told == ["int16" if there and precision != "float32" else "float32"]
+    assert bundle.training["environment"]["products"] == told[0]
 
 
 @pytest.mark.parametrize(
