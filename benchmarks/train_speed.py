@@ -132,7 +132,7 @@ def compare(
             trainer.end()
     # Sums over all rounds: a slice holds few updates, and the one that is cut in two counts in the next.
     speeds = {n: a_batch[n] * sum(u for u, _ in found) / sum(s for _, s in found) for n, found in spent.items()}
-    figures: dict[str, Any] = {"precision": _precision(FOLDER / f"Regard-{size}")}
+    figures: dict[str, Any] = {"precision": _precision(trainers["Regard"])}
     for ours, mark in zip(OURS, ("", "_float32"), strict=True):
         figures[f"{size}_tokens_per_second{mark}"] = round(speeds[ours])
         for name in others:
@@ -141,10 +141,11 @@ def compare(
     return figures, rows
 
 
-def _precision(folder: Path) -> str:
-    """What the matrix products of a run were made in."""
-    events = map(json.loads, read_lines(folder / "log.jsonl"))
-    return next(str(event["precision"]) for event in events if event["event"] == "begin")
+def _precision(trainer: Trainer) -> str:
+    """What our matrix products were made in, as the run told."""
+    told = re.search(r"training to step \S+ on cpu in (\w+)", trainer.log.read_text())
+    assert told
+    return told[1]
 
 
 def _a_batch(size: str) -> tuple[float, float]:
