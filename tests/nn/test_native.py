@@ -384,9 +384,8 @@ def test_the_recipe_and_the_processor_choose_the_products(
         with pytest.raises(UserError, match="the processor lacks AVX-512 VNNI"):
             train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
         return
-    bundle = train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
+    train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
     assert told == ["int16" if there and precision != "float32" else "float32"]
-    assert bundle.training["environment"]["products"] == told[0]
 
 
 @pytest.mark.parametrize(
