@@ -32,9 +32,13 @@ def test_every_input_once_within_the_budget_beside_its_like(lengths: list[int], 
 
 @given(lengths=LENGTHS, tokens=st.integers(1, 400))
 @settings(max_examples=200, deadline=None)
-def test_batches_are_no_smaller_than_they_must(lengths: list[int], tokens: int) -> None:
-    batches = batched(lengths, tokens, 1)
-    assert all((len(batch) + 1) * lengths[batch[0]] > tokens for batch in batches[:-1])
+def test_there_are_no_more_batches_than_there_must(lengths: list[int], tokens: int) -> None:
+    filled: list[list[int]] = []
+    for length in sorted(lengths, reverse=True):
+        if not filled or filled[-1][0] * (len(filled[-1]) + 1) > tokens:
+            filled.append([])
+        filled[-1].append(length)
+    assert len(batched(lengths, tokens, 1)) == len(filled)
 
 
 @given(lengths=LENGTHS.filter(lambda lengths: len(lengths) >= 2), tokens=st.integers(1, 10_000))
@@ -43,17 +47,16 @@ def test_two_workers_both_have_work(lengths: list[int], tokens: int) -> None:
     assert len(batched(lengths, tokens, 2)) >= 2
 
 
-@pytest.mark.parametrize(("lengths", "workers"), [([2] * 8, 5), ([100, 2, 2], 3)])
-def test_many_workers_all_have_work(lengths: list[int], workers: int) -> None:
-    assert len(batched(lengths, 1024, workers)) >= workers
+@pytest.mark.parametrize(("lengths", "workers", "largest"), [([2] * 8, 5, 2), ([2] * 5, 5, 1), ([100, 2, 2], 3, 1)])
+def test_few_inputs_are_shared_among_many_workers(lengths: list[int], workers: int, largest: int) -> None:
+    assert max(map(len, batched(lengths, 1024, workers))) == largest
 
 
-def test_the_last_batches_are_smaller_so_that_all_workers_end_together() -> None:
-    sizes = [10 * len(batch) for batch in batched([10] * 800, 1000, 2)]
-    assert sizes[:4] == [1000] * 4
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-2] < 400
-    assert len(batched([10] * 800, 1000, 1)) == 8
+@pytest.mark.parametrize(
+    ("count", "workers", "sizes"), [(800, 2, [100] * 8), (900, 2, [90] * 10), (250, 1, [84, 84, 82])]
+)
+def test_batches_are_alike_and_as_many_for_each_worker(count: int, workers: int, sizes: list[int]) -> None:
+    assert [len(batch) for batch in batched([10] * count, 1000, workers)] == sizes
 
 
 # --- one core and two -----------------------------------------------------------------------------------------------

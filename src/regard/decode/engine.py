@@ -1,5 +1,7 @@
 """What runs a model for a translator: from token numbers to hypotheses."""
 
+import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -68,23 +70,22 @@ class Torch:
 
 
 def batched(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int]]:
-    """Numbers of inputs of like length, at most so many tokens together, the longest first.
+    """Numbers of inputs of like length, at most so many tokens together with padding, the longest first.
 
-    For several workers, no batch is so large that it would leave one idle, and the last ones are smaller, so that all
-    end at about the same time.
+    As many batches for each worker and none larger than it must be for that, so that all end at about the same time.
     """
-    left = sum(lengths)
-    tokens = min(tokens, max(1, left // workers)) if workers > 1 else tokens
-    room, least = tokens, tokens if workers == 1 else tokens // 3
-    batches: list[list[int]] = []
-    for done, i in enumerate(sorted(range(len(lengths)), key=lambda i: -lengths[i])):
-        full = not batches or lengths[batches[-1][0]] * (len(batches[-1]) + 1) > room
-        if full or len(lengths) - done <= workers - len(batches):
-            batches.append([])
-            room = min(tokens, max(least, left // (2 * workers)))
-        batches[-1].append(i)
-        left -= lengths[i]
-    return batches
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+
+    def cut(room: int) -> list[list[int]]:
+        batches, start = [], 0
+        while start < len(order):
+            end = start + max(1, room // lengths[order[start]])
+            batches.append(order[start:end])
+            start = end
+        return batches
+
+    most = workers * math.ceil(len(cut(tokens)) / workers)
+    return cut(bisect_left(range(tokens), True, key=lambda room: len(cut(room)) <= most))
 
 
 def fast(model: Any) -> Any:
