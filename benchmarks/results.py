@@ -30,17 +30,31 @@ PACKAGES = (
     "seqeval",
     "rouge-score",
 )
+COUNTERS = Path("/proc/stat")  # Linux
 KEPT: list[str] = []  # trainings of an earlier session that these figures rest on
+
+
+def _times() -> tuple[int, int]:
+    """Time of all processors since the system began: what it wanted, and what the host gave to others of that."""
+    if not COUNTERS.exists():
+        return 0, 0
+    user, nice, system, _, _, irq, softirq, stolen, *_ = map(int, COUNTERS.read_text().split("\n", 1)[0].split()[1:])
+    return user + nice + system + irq + softirq + stolen, stolen
+
+
+BEGAN = _times()
 
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
+    wanted, stolen = (now - then for now, then in zip(_times(), BEGAN, strict=True))
     return {
         "cpu": processor(),
         "cores": os.cpu_count(),
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "system": platform.system(),
+        "stolen": round(stolen / max(wanted, 1), 3),  # of the time that it should have had
         "gflops": round(peak(seconds=1.0) / 1e9),  # so that figures of different machines can be set side by side
     }
 
@@ -112,6 +126,8 @@ def page(about: dict[str, str]) -> str:
             f"{on['cpu']}, {on['cores']} cores ({on['threads']} used), {on['instruction_set']}, "
             f"{on['gflops']} GFLOP/s in float32"
         )
+        if "stolen" in on:
+            where += f", {on['stolen']:.1%} of its time given to other machines by their host"
         used = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
         lines += ["", f"`{content['command']}` at {content['commit']}, {content['date']}. {where}. {used}."]
         if data := content.get("data"):
