@@ -123,7 +123,7 @@ def _seconds_an_update(name: str) -> float:
     update = Update(task, model, recipe.train, seed=1, d_model=model.config.d_model)
     start = 0.0
     keep_freed_memory()
-    with native.compiled(cache_folder("native")), no_denormals():  # as in training
+    with native.compiled(cache_folder("native"), recipe.train.precision), no_denormals():  # as in training
         for step in range(1, WARM + TIMED + 1):
             update(step)
             if step == WARM:

@@ -208,7 +208,8 @@ def _step(length: int, batch_tokens: int, d_model: int, layers: int, vocabulary:
         if event["event"] == "train":
             times.append(time.perf_counter())
 
-    with tempfile.TemporaryDirectory() as folder, native.compiled(cache_folder("native")):
+    steps = native.compiled(cache_folder("native"), recipe.train.precision)
+    with tempfile.TemporaryDirectory() as folder, steps:
         model = Transformer(recipe.network(vocabulary, vocabulary))
         run = Run(Path(folder))
         fit = Fit(task, model, recipe.train, run, seed=1, d_model=d_model, metric="loss", facts={}, callbacks=[note])

@@ -30,13 +30,13 @@ PACKAGES = (
     "seqeval",
     "rouge-score",
 )
-COUNTERS = Path("/proc/stat")  # Linux
+COUNTERS = Path("/proc/stat")
 KEPT: list[str] = []  # trainings of an earlier session that these figures rest on
 
 
 def _times() -> tuple[int, int]:
     """Time of all processors since the system began: what it wanted, and what the host gave to others of that."""
-    if not COUNTERS.exists():
+    if not COUNTERS.exists():  # not Linux
         return 0, 0
     user, nice, system, _, _, irq, softirq, stolen, *_ = map(int, COUNTERS.read_text().split("\n", 1)[0].split()[1:])
     return user + nice + system + irq + softirq + stolen, stolen
@@ -48,13 +48,14 @@ BEGAN = _times()
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     wanted, stolen = (now - then for now, then in zip(_times(), BEGAN, strict=True))
+    told = {"stolen": round(stolen / wanted, 3)} if wanted else {}  # of the time that it should have had
     return {
         "cpu": processor(),
         "cores": os.cpu_count(),
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "system": platform.system(),
-        "stolen": round(stolen / max(wanted, 1), 3),  # of the time that it should have had
+        **told,
         "gflops": round(peak(seconds=1.0) / 1e9),  # so that figures of different machines can be set side by side
     }
 

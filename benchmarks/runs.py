@@ -95,6 +95,7 @@ def facts(bundle: Bundle, seconds: float) -> dict[str, Any]:
         "session_seconds": round(seconds),
         "steps": bundle.training["steps"],
         "target_tokens": bundle.training["target_tokens"],
+        "precision": bundle.training.get("precision", "not told"),
         "parameters": bundle.parameters,
         "training_pairs": bundle.training["pairs"],
         "seed": bundle.training["recipe"]["seed"],

@@ -8,11 +8,9 @@ Its checkpoints hold an argparse Namespace, which torch refuses to load unless t
 import os
 import sys
 import tempfile
-from argparse import Namespace
 
 import torch
 
-torch.serialization.add_safe_globals([Namespace])
 load = torch.load
 torch.load = lambda *args, **kwargs: load(*args, **{**kwargs, "weights_only": False})
 

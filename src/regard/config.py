@@ -152,7 +152,7 @@ class TrainConfig(Section):
     precision: Literal["auto", "float32", "int16", "bfloat16"] = Field(
         "auto",
         description="what matrix products of training are made in: auto takes bfloat16 on CUDA, int16 (whole numbers, "
-        "a scale for each row) on processors with AVX-512 VNNI, else float32",
+        "a scale for each row) on processors with AVX-512 VNNI where each part has one core, else float32",
     )
     threads: int = Field(0, ge=0, description="CPU threads; 0 takes all cores")
     parts: int = Field(

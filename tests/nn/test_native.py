@@ -384,8 +384,47 @@ def test_the_recipe_and_the_processor_choose_the_products(
         with pytest.raises(UserError, match="the processor lacks AVX-512 VNNI"):
             train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
         return
-    train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
-    assert told == ["int16" if there and precision != "float32" else "float32"]
+    bundle = train(recipe, tmp_path / "run", pairs=pairs, callbacks=[hear])
+    assert told == ["int16" if there and precision != "float32" else "float32"] == [bundle.training["precision"]]
+
+
+@pytest.fixture
+def with_vnni(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor that has it, it seems; no product is large enough to find out."""
+    with native.compiled(cache_folder("native")) as lacking:
+        if lacking:
+            pytest.skip(lacking)
+    monkeypatch.setattr(native, "LEAST", 10**9)
+    monkeypatch.setattr(build.library(cache_folder("native")), "multiplies_whole", lambda: True)
+
+
+def test_whole_numbers_by_name_are_had_or_refused(
+    with_vnni: None, tmp_path: Path, pairs: list[tuple[str, str]]
+) -> None:
+    recipe = make_recipe(small_recipe(steps=2, precision="int16", threads=2, parts=1))
+    with pytest.raises(UserError, match="each part has to have one thread, and with parts = 1 there are 2"):
+        train(recipe, tmp_path / "run", pairs=pairs)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_goes_on_in_another_precision_and_says_so(
+    with_vnni: None, tmp_path: Path, pairs: list[tuple[str, str]]
+) -> None:
+    told: list[str] = []
+    hear = lambda event: told.append(event.get("text", ""))  # noqa: E731
+    train(make_recipe(small_recipe(steps=2, precision="int16")), tmp_path / "run", pairs=pairs)
+    again = make_recipe(small_recipe(steps=4, precision="float32"))
+    bundle = train(again, tmp_path / "run", pairs=pairs, resume=True, callbacks=[hear])
+    assert bundle.training["precision"] == "float32"
+    assert any("products: int16 then, float32 now): results will differ, as from another precision" in t for t in told)
+
+
+def test_two_trainings_at_once_have_one_precision(with_vnni: None) -> None:
+    with native.compiled(cache_folder("native"), "auto"):
+        with pytest.raises(UserError, match="has another precision"), native.compiled(cache_folder("native")):
+            pass
+        assert native.products() == "int16"
+    assert not native.used()
 
 
 @pytest.mark.parametrize(

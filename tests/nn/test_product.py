@@ -19,6 +19,7 @@ from regard.nn.fused import feed_forward, linears
 from regard.nn.loss import smoothed_loss, smoothed_loss_plain
 from regard.nn.native.build import CannotBuild, described, library
 from regard.nn.product import affine, mm
+from regard.workers import no_denormals
 
 NEEDED = {"float32": "avx2", "int16": "avx512_vnni"}
 
@@ -59,7 +60,7 @@ def calls(folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     monkeypatch.setattr(native, "multiply", counted)
     torch.set_num_threads(1)
     try:
-        with native.compiled(folder, whole=request.param == "int16") as why:
+        with native.compiled(folder, request.param) as why:
             assert not why
             assert native.products() == request.param
             yield counted
@@ -175,6 +176,18 @@ def test_the_largest_sums_do_not_overflow(calls: Calls) -> None:
             a = row.expand(13, 512).contiguous()
             assert_close(mm(a, a.t()), a @ a.t(), rtol=1e-3, atol=0)
     assert calls.count == 4
+
+
+def test_lines_too_short_to_be_measured_do_not_overflow(calls: Calls) -> None:
+    """Without subnormal numbers most of a row's squares vanish, and the row would seem shorter than it is."""
+    row, column = torch.full((32, 512), 1e-19), torch.ones(512, 32)
+    row[:, 0], column[0] = 1.1e-18, 11.0
+    with torch.no_grad(), no_denormals():
+        found = mm(row, column)
+    if calls.kind == "int16":
+        assert (found == 0).all()
+    else:
+        assert_close(found, row @ column)
 
 
 def test_it_stands_in_where_it_may_alone(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

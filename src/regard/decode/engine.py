@@ -72,7 +72,7 @@ class Torch:
 def batched(lengths: Sequence[int], tokens: int, workers: int) -> list[list[int]]:
     """Numbers of inputs of like length, at most so many tokens together with padding, the longest first.
 
-    As many batches for each worker and none larger than it must be for that, so that all end at about the same time.
+    As few as there must be, made up to as many for each worker; none larger than that needs, so that all end together.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
 

@@ -32,7 +32,7 @@ from regard.workers import no_denormals, parts_for
 BEST = "best"  # the weights that scored best on dev
 # Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
-FREE |= {"validation_pairs", "samples", "threads", "device"}
+FREE |= {"validation_pairs", "samples", "threads", "device", "precision"}
 
 
 def train(
@@ -60,19 +60,15 @@ def train(
     run = Run(out, recipe.train.keep)
     stop = Stop()
     on_cpu = choose_device(recipe.train)[0].type == "cpu"
-    whole = recipe.train.precision in ("auto", "int16")
-    steps = native.compiled(cache_folder("native"), whole=whole) if on_cpu else nullcontext("")
+    steps = native.compiled(cache_folder("native"), recipe.train.precision) if on_cpu else nullcontext("")
     with stop.listening(), run.locked(), no_denormals(), steps as lacking:
-        if recipe.train.precision == "int16" and native.products() != "int16":
-            lacking = lacking or "the processor lacks AVX-512 VNNI"
-            raise UserError(f"precision = int16 cannot be had here: {lacking}; leave it at auto")
         sweep(run.folder)
         if run.begun and not resume:
             raise UserError(f"{out} holds a run already; go on with --resume, or choose another folder with --out")
         if run.begun and start_from is not None and run.checkpoints.steps():
             raise UserError(f"{out} goes on from its own weights; leave out --from")
-        session = _Session(recipe, run, stop, callbacks, pairs, dev, base, start_from)
-        session.warn_of_plain_steps(lacking)
+        session = _Session(recipe, run, stop, callbacks, pairs, dev, base, start_from, lacking)
+        session.warn_of_plain_steps()
         return session.resumed(step, force) if resume and run.begun else session.begun()
 
 
@@ -87,8 +83,9 @@ class _Session:
         dev: Pairs | None,
         base: Path | None,
         start_from: Path | None,
+        lacking: str,
     ) -> None:
-        self.run, self.stop, self.callbacks = run, stop, callbacks
+        self.run, self.stop, self.callbacks, self.lacking = run, stop, callbacks, lacking
         self.parent = load_bundle(start_from) if start_from else None
         if self.parent is not None and self.parent.name == "bert" and recipe.task in WRITING:
             torch.manual_seed(mixed(recipe.seed, 0))  # the decoder's first weights
@@ -105,6 +102,7 @@ class _Session:
             (self.run.folder / left).unlink(missing_ok=True)
         self.run.forget_after(-1)
         self._settle_parts()
+        self._check_precision()
         with self.stop.interruptible():
             self._prepare()
         write_text(self.run.recipe_path, self.recipe.to_toml())
@@ -140,6 +138,7 @@ class _Session:
         if complete:
             self._tell({"event": "finished", "step": checkpoint.step})
             return load_bundle(self.run.model_path)
+        self._check_precision()
         with self.stop.interruptible():
             self._prepare()
         self.facts["licences"] = checkpoint.state["facts"].get("licences", [])
@@ -168,6 +167,21 @@ class _Session:
         fitting = parts_for(config.batch_tokens, torch.get_num_threads()) if device.type == "cpu" else 1
         settled = config.model_copy(update={"parts": config.parts or parts or fitting})
         self.recipe = self.recipe.model_copy(update={"train": settled})
+
+    def _check_precision(self) -> None:
+        """Whole numbers that were asked for by name are there, or it is told why not."""
+        config = self.recipe.train
+        if config.precision != "int16" or self.precision == "int16":
+            return
+        if choose_device(config)[0].type != "cpu":
+            why = "they are for processors, not for graphics cards"
+        elif self.lacking:
+            why = self.lacking
+        elif native.products() == "int16":
+            why = f"each part has to have one thread, and with parts = {config.parts} there are {torch.get_num_threads()}"
+        else:
+            why = "the processor lacks AVX-512 VNNI, or the compiler does not know it"
+        raise UserError(f"precision = int16 cannot be had here: {why}; leave it at auto")
 
     def _complete(self, checkpoint: Checkpoint) -> bool:
         """Everything was done, the final model too, and no more steps are asked for."""
@@ -289,6 +303,7 @@ class _Session:
             "weights": weights,
             "target_tokens": progress.tokens,
             "seconds": round(progress.seconds, 1),
+            "precision": self.precision,
             "pairs": self.facts["pairs"],
             "recipe": recipe.model_dump(mode="json", exclude_none=True),
         }
@@ -342,12 +357,14 @@ class _Session:
         before, now = checkpoint.state["facts"].get("environment", {}), environment(self.recipe.train.parts)
         if before != now:
             changed = ", ".join(f"{k}: {before.get(k)} then, {now[k]} now" for k in now if before.get(k) != now[k])
-            text = f"resumed in another environment ({changed}): results may differ in the last bits"
+            far = before.get("products", "float32") != now["products"]
+            how = "will differ, as from another precision" if far else "may differ in the last bits"
+            text = f"resumed in another environment ({changed}): results {how}"
             self._tell({"event": "warning", "text": text})
 
-    def warn_of_plain_steps(self, lacking: str) -> None:
-        if lacking:
-            text = f"training is slower than it could be, for want of compiled steps: {lacking}"
+    def warn_of_plain_steps(self) -> None:
+        if self.lacking:
+            text = f"training is slower than it could be, for want of compiled steps: {self.lacking}"
             self._tell({"event": "warning", "text": text})
 
     def _warn_of_schedule(self) -> None:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from regard.errors import UserError
 from regard.nn.native.build import CannotBuild, described, library
 
 WIDTH = 16  # every width is a multiple of it
@@ -39,8 +40,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "add_dropped": [_pointer] * 4 + [_count] * 2,
     "add_norm": [_pointer] * 6 + [_count, _pointer, _pointer, ctypes.c_float, _count, _count],
     "add_norm_backward": [_pointer] * 9 + [_count, _pointer, _count, _count],
-    "multiply": [_pointer] + [_pointer, _count, _count] * 2 + [_count] * 4,
-    "multiply_whole": [_pointer] + [_pointer, _count, _count] * 2 + [_count] * 4,
+    **dict.fromkeys(("multiply", "multiply_whole"), [_pointer] + [_pointer, _count, _count] * 2 + [_count] * 4),
     "relu": [_pointer] * 2 + [_count] * 2,
     "relu_backward": [_pointer] * 3 + [_count] * 2,
 }
@@ -52,10 +52,11 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def compiled(folder: Path, *, whole: bool = False) -> Iterator[str]:
+def compiled(folder: Path, precision: str = "float32") -> Iterator[str]:
     """Inside, the steps are used; training asks for it, an import never. Yields why they are not there, or nothing.
 
-    folder: where they are kept when they were built. whole: products of 16-bit whole numbers where there are such.
+    folder: where they are kept when they were built. precision: a recipe's; int16 and auto have products of 16-bit
+    whole numbers where there are such. They are the same for all who are inside.
     """
     global _steps, _lanes, _users, _product
     try:
@@ -66,12 +67,14 @@ def compiled(folder: Path, *, whole: bool = False) -> Iterator[str]:
     for name, arguments in _ARGUMENTS.items():
         function = getattr(steps, name)
         function.argtypes, function.restype = arguments, _count if name.startswith("multiply") else None
+    if precision in ("auto", "int16") and steps.multiplies_whole():
+        product = "multiply_whole"
+    else:
+        product = "multiply" if steps.multiplies() and _slow_library() else ""
     with _lock:
-        _steps, _lanes, _users = steps, int(steps.lanes()), _users + 1
-        if whole and steps.multiplies_whole():
-            _product = "multiply_whole"
-        else:
-            _product = "multiply" if steps.multiplies() and _slow_library() else ""
+        if used() and product != _product:
+            raise UserError("another training in this process has another precision; begin this one in its own process")
+        _steps, _lanes, _users, _product = steps, int(steps.lanes()), _users + 1, product
     try:
         yield ""
     finally:

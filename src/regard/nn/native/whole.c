@@ -9,14 +9,11 @@
 
    The blocks are those of products.c: a tile of HIGH x WIDE sums is in registers from the first to the last of the DEEP.
    Numbers lie in pairs along K, as the instruction takes them. A row or column with a number that is none, or too large
-   to be squared, gives none; one shorter than 1e-18 counts as zero. */
+   to be squared, gives none; one shorter than 1e-16 counts as zero. */
 
 #include <stdint.h>
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
-
-#include <math.h>
-#include <string.h>
 
 #include "blocks.h"
 
@@ -25,7 +22,7 @@
 #define DEEP 512
 #define TALL 240
 #define LONGEST 32000.0f
-#define SHORTEST 1e-36f /* a length's square */
+#define SHORTEST 1e-32f /* a length's square: squares that are too small for a float are then no part of it */
 
 /* The first of sixteen: as many as are left. */
 INLINE __mmask16 some(int64_t left) { return left >= 16 ? 0xffff : left <= 0 ? 0 : (1u << left) - 1; }
