@@ -402,7 +402,7 @@ def test_whole_numbers_by_name_are_had_or_refused(
     with_vnni: None, tmp_path: Path, pairs: list[tuple[str, str]]
 ) -> None:
     recipe = make_recipe(small_recipe(steps=2, precision="int16", threads=2, parts=1))
-    with pytest.raises(UserError, match="each part has to have one thread, and with parts = 1 there are 2"):
+    with pytest.raises(UserError, match="each part has to have one thread; with parts = 1 there are 2"):
         train(recipe, tmp_path / "run", pairs=pairs)
     assert not (tmp_path / "run").exists()
 

@@ -178,7 +178,7 @@ class _Session:
         elif self.lacking:
             why = self.lacking
         elif native.products() == "int16":
-            why = f"each part has to have one thread, and with parts = {config.parts} there are {torch.get_num_threads()}"
+            why = f"each part has to have one thread; with parts = {config.parts} there are {torch.get_num_threads()}"
         else:
             why = "the processor lacks AVX-512 VNNI, or the compiler does not know it"
         raise UserError(f"precision = int16 cannot be had here: {why}; leave it at auto")
