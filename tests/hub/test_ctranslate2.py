@@ -166,6 +166,16 @@ def test_without_scores_the_outputs_are_the_same(beam: int) -> None:
     assert all(math.isnan(group[0].score) for group in bare)
 
 
+def test_neighbours_of_other_length_change_no_choice() -> None:
+    engine = CTranslate2(bundle(), workers=1)
+    options = DecodeOptions(beam=5, n_best=5, length_penalty=2, max_length=30)
+    inputs = SOURCE.encode_batch([word for text in TEXTS[:2] for word in text.split()])
+    long = SOURCE.encode(" ".join(TEXTS[:10]))
+    (*beside, _) = in_order(engine.decode([*inputs, long], range(len(inputs) + 1), options))
+    alone = [in_order(engine.decode([tokens], [0], options))[0] for tokens in inputs]
+    assert [[h.tokens for h in group] for group in beside] == [[h.tokens for h in group] for group in alone]
+
+
 def test_pytorch_keeps_its_threads() -> None:
     before = torch.get_num_threads()
     try:

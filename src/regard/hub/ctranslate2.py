@@ -1,8 +1,9 @@
 """CTranslate2: a model in its format, and its runtime as an engine for translating.
 
 Its search is its own: scores are divided by a power of the length, not by the paper's ((5 + length) / 6)^alpha. The
-power is chosen so that they grow alike, but with a beam an output may now and then be another one. Greedy outputs are
-the same.
+power is chosen so that they grow alike in outputs of TYPICAL length, whatever else is in a batch; with a beam an output
+may now and then be another one. Greedy outputs are the same. An output that would not end may be longer here, since a
+batch has the limit of its longest input.
 """
 
 import math
@@ -32,7 +33,8 @@ from regard.text import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 PRECISIONS = ("float32", "int8")
 POSITIONS = 4096  # rows of the table of sinusoids that is written out
-BATCH = 4608  # tokens of the source and of all hypotheses in a batch; with half as many it is slower with a beam
+TYPICAL = 20  # tokens of an output
+BATCH = 4608  # tokens of the source and of all hypotheses in a batch; the best of several, by little
 LEAST = 256  # tokens of a batch that is made for the sake of a worker who has none
 AHEAD = 3  # batches a worker that are begun before the first is taken: what is begun cannot be called back
 
@@ -91,42 +93,41 @@ class CTranslate2:
             "return_scores": scored,
             "return_end_token": scored,  # it counts in a score's length
             "beam_size": options.beam,
+            "length_penalty": _power(options),
             "asynchronous": True,
         }
         lengths = [len(tokens) + 1 for tokens in inputs]
         workers = min(self._workers, max(1, sum(lengths) // LEAST))
-        running: deque[tuple[list[int], float, list[Any]]] = deque()
+        running: deque[tuple[list[int], list[Any]]] = deque()
         for batch in batched(lengths, BATCH // (1 + options.beam), workers):
             if len(running) >= AHEAD * self._workers:
                 yield from self._taken(*running.popleft(), options)
             longest = options.most(lengths[batch[0]], self.limit)  # one limit for a batch is all it knows
             settings |= {"max_decoding_length": longest, "min_decoding_length": min(options.min_length, longest)}
-            settings["length_penalty"] = alpha = _alpha(options.length_penalty, [lengths[i] for i in batch])
             words = [[self._words[token] for token in inputs[i]] for i in batch]
-            running.append((batch, alpha, self._translator.translate_batch(words, **settings)))
+            running.append((batch, self._translator.translate_batch(words, **settings)))
         for begun in running:
             yield from self._taken(*begun, options)
 
     def _taken(
-        self, batch: list[int], alpha: float, results: list[Any], options: DecodeOptions
+        self, batch: list[int], results: list[Any], options: DecodeOptions
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         for i, waiting in zip(batch, results, strict=True):
             result = waiting.result()
             pairs = zip(result.hypotheses, result.scores or [math.nan] * options.n_best, strict=True)
-            yield i, [self._hypothesis(words, score, alpha, options) for words, score in pairs]
+            yield i, [self._hypothesis(words, score, options) for words, score in pairs]
 
-    def _hypothesis(self, words: list[str], score: float, alpha: float, options: DecodeOptions) -> Hypothesis:
-        log_prob = score * len(words) ** alpha
+    def _hypothesis(self, words: list[str], score: float, options: DecodeOptions) -> Hypothesis:
+        log_prob = score * len(words) ** _power(options)
         tokens = [self._numbers[word] for word in words]
         if tokens and tokens[-1] == EOS:
             tokens.pop()
         return Hypothesis(tuple(tokens), log_prob, options.normalise(log_prob, len(words)))
 
 
-def _alpha(alpha: float, lengths: Sequence[int]) -> float:
-    """The exponent with which length^x grows as ((5 + length) / 6)^alpha does, at about these lengths."""
-    length = sum(lengths) / len(lengths)
-    return alpha * length / (5 + length)
+def _power(options: DecodeOptions) -> float:
+    """The x with which length^x grows as the paper's ((5 + length) / 6)^alpha does, in outputs of typical length."""
+    return options.length_penalty * TYPICAL / (5 + TYPICAL)
 
 
 def _library() -> ModuleType:
