@@ -27,7 +27,8 @@ from regard.config import TrainConfig, make_recipe
 from regard.data.cache import TokenCache
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoint, Checkpoints
-from regard.training.session import FREE, train
+from regard.training.resume import FREE
+from regard.training.session import train
 from regard.training.signals import SAVED, Stop, Stopped
 
 Pairs = list[tuple[str, str]]

@@ -1,7 +1,6 @@
 """One training session from start to finish: a recipe (or pairs in memory) in, a scored bundle out."""
 
 import math
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,7 +21,8 @@ from regard.training.checkpoint import Checkpoint
 from regard.training.curves import curves
 from regard.training.fit import Callback, Event, Fit, Progress, load_weights
 from regard.training.optim import freeze, rate
-from regard.training.prepare import PREPARE, absolute_paths, training_corpus
+from regard.training.prepare import PREPARE, absolute_paths
+from regard.training.resume import changed_data, changed_keys, elsewhere, environment, stretched
 from regard.training.run import TOKENIZERS, Run
 from regard.training.signals import Stop
 from regard.training.transfer import like, not_taken, take_weights, with_decoder
@@ -30,9 +30,6 @@ from regard.training.update import choose_device, mixed
 from regard.workers import no_denormals, parts_for
 
 BEST = "best"  # the weights that scored best on dev
-# Keys that may differ when a run is resumed. (More steps stretch a schedule that ends with them.)
-FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
-FREE |= {"validation_pairs", "samples", "threads", "device", "precision"}
 
 
 def train(
@@ -109,7 +106,7 @@ class _Session:
         self._warn_of_rate()
         if self.not_taken:
             told = "; ".join(self.not_taken)
-            self._tell({"event": "warning", "text": f"the model to go on from decides its shape: {told}"})
+            self._warn(f"the model to go on from decides its shape: {told}")
         fit = self._fit()
         if self.parent is not None:
             fit.save(scheduled=False)  # from here on the run does not need the model it began from
@@ -129,9 +126,9 @@ class _Session:
                 f"{self.run.folder} was trained with another optimizer or model, whose state does not fit; "
                 f"begin a new run with --from {self.run.folder}"
             )
-        changes, complete = self._changes(), self._complete(checkpoint)
+        changes, complete = changed_keys(self.saved, self.recipe), self._complete(checkpoint)
         if not complete:  # one that has ended does not need its data any more
-            changes += self._changed_data(checkpoint)
+            changes += changed_data(checkpoint.state["facts"], self.recipe, self.pairs)
         if changes and (complete or not force):
             way = "it has ended: begin another run" if complete else "undo that, or use --force"
             raise UserError(f"cannot resume {self.run.folder}: {'; '.join(changes)}; {way}")
@@ -147,8 +144,9 @@ class _Session:
         fit.restore(checkpoint, restart_epoch=any(change.startswith(others) for change in changes))
         self._forget_lost_best(fit.progress, changes)
         write_text(self.run.recipe_path, self.recipe.to_toml())
-        self._warn_of_environment(checkpoint)
-        self._warn_of_schedule()
+        before = checkpoint.state["facts"].get("environment", {})
+        self._warn(elsewhere(before, self.facts["environment"]))
+        self._warn(stretched(self.saved.train, self.recipe.train))
         for later in [s for s in self.run.checkpoints.steps() if s > checkpoint.step]:
             self.run.checkpoints.remove(later)
         self.run.forget_after(checkpoint.step)
@@ -285,7 +283,7 @@ class _Session:
         dev = any(change.startswith(("the dev set", "data.dev")) for change in changes)
         if progress.best_step and (not there or dev or self.saved.metric != self.recipe.metric):
             text = f"what was best, the weights of step {progress.best_step}, is so no longer, or gone"
-            self._tell({"event": "warning", "text": f"{text}: from here on the best is sought anew"})
+            self._warn(f"{text}: from here on the best is sought anew")
             progress.best, progress.best_loss, progress.best_step = None, math.inf, 0
 
     def _save_best(self, model: Any, event: Event) -> None:
@@ -328,79 +326,32 @@ class _Session:
     def _draw(self) -> None:
         write_text(self.run.folder / "curves.svg", curves(self.run.events()))
 
-    def _changes(self) -> list[str]:
-        """What is not as the run began with, of what its updates depend on."""
-        saved = self.saved
-        changes = []
-        for section in ("head", "data", "tokenizer", "train"):
-            old, new = getattr(saved, section), getattr(self.recipe, section)
-            for key in type(old).model_fields:
-                if (section != "train" or key not in FREE) and getattr(old, key) != getattr(new, key):
-                    changes.append(f"{section}.{key} was {getattr(old, key)!r}, now {getattr(new, key)!r}")
-        if saved.seed != self.recipe.seed:
-            changes.append(f"seed was {saved.seed}, now {self.recipe.seed}")
-        return changes
-
-    def _changed_data(self, checkpoint: Checkpoint) -> list[str]:
-        """Files that are not as they were: of training, and of dev, which says what is best."""
-        changes, facts = [], checkpoint.state["facts"]
-        dev = fingerprint(self.recipe.data.dev)
-        data = training_corpus(self.recipe, self.pairs).facts
-        for key, what, now in (("data", "data", data), ("dev", "dev set", dev)):
-            before = facts.get(key, now)
-            if before != now:
-                names = sorted({name for name, _ in _items(before) ^ _items(now)})
-                changes.append(f"the {what} changed: {', '.join(names)}")
-        return changes
-
-    def _warn_of_environment(self, checkpoint: Checkpoint) -> None:
-        before, now = checkpoint.state["facts"].get("environment", {}), environment(self.recipe.train.parts)
-        if before != now:
-            changed = ", ".join(f"{k}: {before.get(k)} then, {now[k]} now" for k in now if before.get(k) != now[k])
-            far = before.get("products", "float32") != now["products"]
-            how = "will differ, as from another precision" if far else "may differ in the last bits"
-            text = f"resumed in another environment ({changed}): results {how}"
-            self._tell({"event": "warning", "text": text})
-
     def warn_of_plain_steps(self) -> None:
         if self.lacking:
-            text = f"training is slower than it could be, for want of compiled steps: {self.lacking}"
-            self._tell({"event": "warning", "text": text})
-
-    def _warn_of_schedule(self) -> None:
-        old, new = self.saved.train, self.recipe.train
-        if old.steps != new.steps and new.schedule in ("linear", "cosine"):
-            text = (
-                f"steps are {new.steps:,} in place of {old.steps:,}: the {new.schedule} schedule ends with them, so "
-                "the learning rate jumps here, and the result is not that of a run planned so from the start"
-            )
-            self._tell({"event": "warning", "text": text})
+            self._warn(f"training is slower than it could be, for want of compiled steps: {self.lacking}")
 
     def _warn_of_rate(self) -> None:
         """Rates so small that nothing is learned are hardly what was meant."""
         c = self.recipe.train
         top = c.peak * rate(c, min(c.steps, max(1, c.warmup)), self.recipe.shape().d_model)
         if c.schedule == "paper" and c.lr is not None and c.lr < 0.05:
-            text = (
+            self._warn(
                 f"train.lr = {c.lr:g} is a factor of the schedule 'paper', "
                 f"which gives {top:.1g} at most; set train.schedule"
             )
         elif c.schedule not in ("linear", "cosine") and c.warmup > c.steps:
-            text = (
+            self._warn(
                 f"train.warmup = {c.warmup:,} is longer than the {c.steps:,} steps: "
                 f"the learning rate gets to {top:.1g} only"
             )
-        else:
-            return
-        self._tell({"event": "warning", "text": text})
+
+    def _warn(self, text: str) -> None:
+        if text:
+            self._tell({"event": "warning", "text": text})
 
     def _tell(self, event: Event) -> None:
         for callback in self.callbacks:
             callback(event)
-
-
-def _items(facts: dict[str, Any]) -> set[tuple[str, str]]:
-    return {(name, str(value)) for name, value in facts.items()}
 
 
 def average(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -409,16 +360,3 @@ def average(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         raise UserError("there are no weights to average")
     names = weights[0].keys()
     return {n: torch.stack([w[n].double() for w in weights]).mean(0).to(weights[0][n].dtype) for n in names}
-
-
-def environment(parts: int) -> dict[str, Any]:
-    """What exact resume depends on beside the seed."""
-    threads = max(1, torch.get_num_threads() // parts)
-    return {
-        "python": ".".join(map(str, sys.version_info[:2])),
-        "torch": torch.__version__,
-        "cpu": torch.backends.cpu.get_cpu_capability(),
-        "threads of a part": threads,
-        "compiled steps": native.name(),
-        "products": native.products(threads),
-    }
