@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from regard.decode import DecodeOptions, beam_search
+from regard.files import cache_folder
 from regard.models import Transformer, TransformerConfig
+from regard.nn.native import decoding
 from regard.text import EOS
 
 VOCABULARY = 13
@@ -57,11 +60,17 @@ GRID: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", GRID + MORE, ids=lambda options: "-".join(map(str, options.values())))
-@torch.inference_mode()
 def test_logits_agree_at_every_step(options: dict[str, Any]) -> None:
-    lengths = LENGTHS if options["padded"] else None
+    padded = options["padded"]
     model = make(**{name: value for name, value in options.items() if name != "padded"})
-    packed = model.for_decoding()
+    differences = compared(model, padded=padded)
+    assert all(difference < 1e-10 for difference in differences), differences  # also when one is no number
+
+
+@torch.inference_mode()
+def compared(model: Transformer, *, padded: bool) -> list[float]:
+    """How far the packed decoder's logits are from the plain one's at most, step by step."""
+    lengths, packed = LENGTHS if padded else None, model.for_decoding()
     memory = model.encode(SOURCE, lengths)
     plain_state, packed_state = model.start(memory), packed.start(memory)
     g = torch.Generator().manual_seed(1)
@@ -72,7 +81,7 @@ def test_logits_agree_at_every_step(options: dict[str, Any]) -> None:
             tokens = torch.randint(VOCABULARY, (rows, 1), generator=g)
             expected, plain_state = model.step(tokens, plain_state)
             found, packed_state = packed.step(tokens, packed_state)
-            assert found.shape == expected.shape == (rows, VOCABULARY)
+            assert found.shape == expected.shape == (rows, model.config.target_vocabulary)
             differences.append(float((found - expected).abs().max()))
         rows, sentences = len(moved), sentences if kept is None else len(kept)
         for state in (plain_state, packed_state):
@@ -81,7 +90,62 @@ def test_logits_agree_at_every_step(options: dict[str, Any]) -> None:
                 state.keep(torch.tensor(kept))
         assert packed_state.grown.size(2) == rows  # nothing is dragged along
         assert packed_state.source.size(2) == sentences
-    assert all(difference < 1e-10 for difference in differences), differences  # also when one is no number
+    return differences
+
+
+WIDE = {"d_model": 64, "d_ff": 96, "heads": 2, "source_vocabulary": 37, "target_vocabulary": 37}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Decoders are one call where they can be. The rows of each call."""
+    decoding.begin(cache_folder("native"))
+    if decoding._decode is None:
+        pytest.skip("there is no C compiler")
+    rows: list[int] = []
+    step = decoding.Layers.step
+
+    def counted(self: decoding.Layers, x: Tensor, *rest: Any) -> Tensor:
+        rows.append(x.size(0))
+        return step(self, x, *rest)
+
+    monkeypatch.setattr(decoding.Layers, "step", counted)
+    return rows
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_layers_are_one_call(calls: list[int], norm: str, bias: bool, padded: bool) -> None:
+    for shape in ({}, {"d_model": 48, "d_ff": 16, "heads": 3, "positions": "learned"}):
+        model = make(norm=norm, attention_bias=bias, decoder_layers=3, **{**WIDE, **shape}).float()
+        differences = compared(model, padded=padded)
+        assert all(difference < 1e-4 for difference in differences), differences
+    assert set(calls) == {1, 3, 4, 6, 9, 12}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"activation": "gelu"}, {"positions": "rotary"}, {"d_ff": 40}, {"d_model": 48}],
+    ids=str,
+)
+@torch.inference_mode()
+def test_other_layers_are_many_calls(calls: list[int], other: dict[str, Any]) -> None:
+    model = make(**{**WIDE, **other}).float()
+    compared(model, padded=True)
+    compared(make(**WIDE), padded=True)  # double precision
+    assert not calls
+
+
+def test_large_layers_have_all_cores_where_there_are_many(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(**WIDE).float()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    compared(model, padded=True)
+    assert calls  # these are small
+    calls.clear()
+    monkeypatch.setattr(decoding, "LARGE", 0)
+    compared(model, padded=True)
+    assert not calls
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": "pre", "positions": "rotary"}, {"positions": "learned"}], ids=str)

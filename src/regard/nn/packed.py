@@ -1,7 +1,7 @@
 """A decoder laid out for writing one token at a time: the same numbers from fewer, larger operations.
 
 The plain twin is the layers themselves, called with a cache (`Transformer.step`); a test holds the two together. The
-weights are copied, so this is made anew when they change.
+weights are copied, so this is made anew when they change. They are one compiled call, if there is one.
 """
 
 # Shapes: R rows (hypotheses), N sentences, L layers, H heads, T target length, S source length, D width, K head width.
@@ -14,13 +14,14 @@ from torch.nn import functional as F
 
 from regard.nn.blocks import DecoderLayer
 from regard.nn.copying import Copies
+from regard.nn.native import decoding
 
 
 class PackedState:
     """Where decoding stands: the keys and values of all layers together, of the target so far and of the source."""
 
     def __init__(self, source: Tensor, lengths: Tensor | None) -> None:
-        self.source = source  # L 2 N H S K
+        self.source, self.lengths = source, lengths  # L 2 N H S K, N
         self.mask: Tensor | None = None  # N 1 1 S, added to the scores
         if lengths is not None:
             real = torch.arange(source.size(4), device=source.device) < lengths[:, None]
@@ -40,6 +41,7 @@ class PackedState:
         """Forgets the source of all sentences but these."""
         self.source = self.source.index_select(2, sentences)
         self.mask = None if self.mask is None else self.mask[sentences]
+        self.lengths = None if self.lengths is None else self.lengths[sentences]
         if self.copies is not None:
             self.copies.keep(sentences)
 
@@ -73,6 +75,14 @@ class _Layer:
         self.inner, self.outer = _Affine(feed_forward.inner), _Affine(feed_forward.outer)
         self.activation = torch.relu_ if isinstance(feed_forward.activation, nn.ReLU) else feed_forward.activation
         self.rotary = own.rotary
+
+    @property
+    def pairs(self) -> list[decoding.Pair]:
+        """Its weights as the compiled call wants them."""
+        own, cross, last = ((gain, bias) for _, gain, bias, _ in self.norms)
+        linear = (self.qkv, self.out, self.cross_q, self.cross_out, self.inner, self.outer)
+        qkv, out, cross_q, cross_out, inner, outer = ((layer.weight, layer.bias) for layer in linear)
+        return [own, qkv, out, cross, cross_q, cross_out, last, inner, outer]
 
     def __call__(self, x: Tensor, place: Tensor, seen: Tensor, source: Tensor, mask: Tensor | None) -> Tensor:
         """place: where the new keys and values go (2 R H K). seen: all of them up to there (2 R H T K)."""
@@ -128,6 +138,7 @@ class PackedDecoder:
         self.first, self.last = (_norm(norm) if isinstance(norm, nn.LayerNorm) else None for norm in (first, last))
         self.table, self.positions = table, positions
         self.output, self.bias = output.t().contiguous(), bias  # D V, V
+        self.compiled = self._compiled()
 
     def start(self, memory: Tensor, lengths: Tensor | None) -> PackedState:
         sentences, length, width = memory.shape
@@ -142,12 +153,26 @@ class PackedDecoder:
         x = torch.embedding(self.table, tokens)  # R 1 D
         x = (x if self.positions is None else self.positions(x, position)).squeeze(1)
         x = x if self.first is None else torch.layer_norm(x, *self.first)
+        if self.compiled is not None and self.compiled.worth:
+            return x, self.compiled.step(x, state.grown, state.length, state.source, state.lengths)
         places = state.grown[:, :, :, :, position].unbind()
         seen, sources = state.grown[:, :, :, :, : state.length].unbind(), state.source.unbind()
         for layer, place, past, source in zip(self.layers, places, seen, sources, strict=True):
             x = layer(x, place, past, source, state.mask)
         x = x if self.last is None else torch.layer_norm(x, *self.last)
         return x, torch.mm(x, self.output) if self.bias is None else torch.addmm(self.bias, x, self.output)
+
+    def _compiled(self) -> decoding.Layers | None:
+        """The same as one call, if that knows such layers."""
+        norms = [norm for layer in self.layers for norm in layer.norms] + ([] if self.last is None else [self.last])
+        plain = all(layer.activation is torch.relu_ and layer.rotary is None for layer in self.layers)
+        if not plain or len({eps for *_, eps in norms}) != 1:
+            return None
+        last = (None, None) if self.last is None else self.last[1:3]
+        layers = [layer.pairs for layer in self.layers]
+        eps = norms[0][3]
+        compiled = decoding.Layers(layers, [last, (self.output, self.bias)], self.heads, self.layers[0].first, eps)
+        return compiled if compiled.usable else None
 
 
 class _Affine:

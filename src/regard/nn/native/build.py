@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("steps.c", "products.c", "whole.c"))
-HEADERS = (Path(__file__).with_name("blocks.h"),)
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("steps.c", "decode.c", "products.c", "whole.c"))
+HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "blocks.h"))
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-march=native", "-O3", "-fPIC", "-shared", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math")
 SECONDS = 120  # a compiler that takes longer hangs

@@ -1,0 +1,110 @@
+"""One token further in a decoder, to the logits of the next, as one compiled call. Its plain twin is in packed.py."""
+
+# Shapes: R rows (hypotheses), N sentences, L layers, H heads, T target length, S source length, D width, K head width,
+# V vocabulary.
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.nn.native.build import CannotBuild, library
+
+WIDTH = 16  # every width is a multiple of it
+MOST_THREADS = 2  # it has one core; with more than these, PyTorch may be sooner done with
+LARGE = 1 << 22  # numbers that a step has to read
+
+_decode: Any = None  # once it was asked for and could be built
+
+
+class _Sizes(ctypes.Structure):
+    _counts = (
+        "rows",
+        "sentences",
+        "layers",
+        "heads",
+        "width",
+        "inner",
+        "vocabulary",
+        "room",
+        "length",
+        "keys",
+        "first",
+    )
+    _fields_ = [*((name, ctypes.c_int64) for name in _counts), ("eps", ctypes.c_float)]
+
+
+def begin(folder: Path) -> None:
+    """Decoders that are packed from here on use it, if it can be built. folder: where it is kept then."""
+    global _decode
+    try:
+        decode = library(folder).decode
+    except CannotBuild:
+        return
+    decode.argtypes, decode.restype = [ctypes.c_void_p] * 8 + [_Sizes], None
+    _decode = decode
+
+
+Pair = tuple[Tensor | None, Tensor | None]  # a norm's gain and bias; a linear layer's weight (in, out) and bias
+
+
+class Layers:
+    """A decoder's weights. Of each layer, nine pairs: norm, q with k and v, out; norm, q and out over the source; norm,
+    inner and outer layer. last: the norm after them, if there is one, and the output layer.
+    """
+
+    def __init__(
+        self, layers: Sequence[Sequence[Pair]], last: Sequence[Pair], heads: int, first: bool, eps: float
+    ) -> None:
+        self.layers, self.last = (_Pointers(pairs) for pairs in ([p for layer in layers for p in layer], last))
+        self.count, self.heads, self.first, self.eps = len(layers), heads, first, eps
+        outer, output = layers[0][-1][0], last[-1][0]
+        assert outer is not None
+        assert output is not None
+        (self.inner, self.width), self.vocabulary = outer.shape, output.size(1)
+        self.size = sum(t.numel() for t in self.layers.tensors + self.last.tensors if t is not None)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it was built, and for such layers."""
+        widths = self.width // self.heads, self.inner
+        tensors = self.layers.tensors + self.last.tensors
+        return (
+            _decode is not None
+            and self.vocabulary >= WIDTH
+            and all(width % WIDTH == 0 for width in widths)
+            and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors if t is not None)
+        )
+
+    @property
+    def worth(self) -> bool:
+        """Whether it is faster with as many threads as there are."""
+        return torch.get_num_threads() <= MOST_THREADS or self.size < LARGE
+
+    def step(self, x: Tensor, grown: Tensor, length: int, source: Tensor, lengths: Tensor | None) -> Tensor:
+        """The logits (R V). x (R D) is written over with the states that they are of.
+
+        grown (L 2 R H room K): what was seen, with a place for this token, the last of T. source (L 2 N H S K): of each
+        sentence `lengths` (N).
+        """
+        assert all(tensor.is_contiguous() for tensor in (x, grown, source))
+        _, _, sentences, heads, keys, width = source.shape
+        rows, room = grown.size(2), grown.size(4)
+        logits = x.new_empty(rows, self.vocabulary)
+        space = x.new_empty(rows * (5 * self.width + self.inner) + max(length, keys) + WIDTH)
+        sizes = rows, sentences, self.count, heads, width, self.inner, self.vocabulary, room, length, keys, self.first
+        places = (None if t is None else t.data_ptr() for t in (x, logits, grown, source, lengths))
+        _decode(*places, self.layers.pointers, self.last.pointers, space.data_ptr(), _Sizes(*sizes, self.eps))
+        return logits
+
+
+class _Pointers:
+    """To tensors, which stay as long as they do."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self.tensors = [tensor for pair in pairs for tensor in pair]
+        places = (None if t is None else t.data_ptr() for t in self.tensors)
+        self.pointers = (ctypes.c_void_p * len(self.tensors))(*places)
