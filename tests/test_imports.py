@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # what people use
     "predict": {"bundle", "data", "errors", "tasks"},
-    "api": {"bundle", "config", "decode", "device", "errors", "hub", "predict", "tasks", "training"},
+    "api": {"bundle", "config", "decode", "device", "errors", "files", "hub", "nn", "predict", "tasks", "training"},
     "view": {"__version__", "align", "api", "bundle", "data", "decode", "errors", "files", "models", "nn", "text"},
     "explain": {"api", "bundle", "decode", "errors", "text", "view"},
     "serve": {"__version__", "api", "bundle", "decode", "errors", "explain", "files", "text", "view"},

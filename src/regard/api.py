@@ -16,7 +16,9 @@ from regard.decode.translator import WINDOW, Translation, Translator
 from regard.decode.writer import Generation, Guess, Piece, Prompt, Writer, ended
 from regard.device import find_device
 from regard.errors import UserError
+from regard.files import cache_folder
 from regard.hub.ctranslate2 import CTranslate2
+from regard.nn.native import decoding
 from regard.predict import PREDICTORS
 from regard.tasks.task import Pairs
 from regard.training import session
@@ -55,8 +57,11 @@ class Model:
         for other in bundles[1:]:
             if (other.source.checksum, other.target.checksum) != (first.source.checksum, first.target.checksum):
                 raise UserError(f"{other.path} and {first.path} have different tokenizers: they cannot be an ensemble")
+        if engine is None:
+            decoding.begin(cache_folder("native"))
+            engine = Torch([b.model for b in bundles])
         return Translator(
-            engine or Torch([b.model for b in bundles]),
+            engine,
             first.source,
             first.target,
             first.decode,

@@ -407,21 +407,23 @@ def test_whole_numbers_by_name_are_had_or_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_goes_on_in_another_precision_and_says_so(
+def test_a_run_goes_on_in_another_precision_if_it_must_and_says_so(
     with_vnni: None, tmp_path: Path, pairs: list[tuple[str, str]]
 ) -> None:
     told: list[str] = []
     hear = lambda event: told.append(event.get("text", ""))  # noqa: E731
     train(make_recipe(small_recipe(steps=2, precision="int16")), tmp_path / "run", pairs=pairs)
     again = make_recipe(small_recipe(steps=4, precision="float32"))
-    bundle = train(again, tmp_path / "run", pairs=pairs, resume=True, callbacks=[hear])
+    with pytest.raises(UserError, match=r"train\.precision was 'int16', now 'float32'"):
+        train(again, tmp_path / "run", pairs=pairs, resume=True)
+    bundle = train(again, tmp_path / "run", pairs=pairs, resume=True, force=True, callbacks=[hear])
     assert bundle.training["precision"] == "float32"
     assert any("products: int16 then, float32 now): results will differ, as from another precision" in t for t in told)
 
 
 def test_two_trainings_at_once_have_one_precision(with_vnni: None) -> None:
     with native.compiled(cache_folder("native"), "auto"):
-        with pytest.raises(UserError, match="has another precision"), native.compiled(cache_folder("native")):
+        with pytest.raises(RuntimeError, match="has another precision"), native.compiled(cache_folder("native")):
             pass
         assert native.products() == "int16"
     assert not native.used()

@@ -13,8 +13,6 @@ from regard.decode.greedy import greedy
 from regard.decode.options import DecodeOptions
 from regard.decode.protocol import Hypothesis, least_limit
 from regard.decode.sample import sample
-from regard.files import cache_folder
-from regard.nn.native import decoding
 from regard.text import EOS, PAD
 from regard.workers import Workers
 
@@ -43,8 +41,6 @@ class Torch:
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self.device = next(models[0].parameters()).device
-        if self.device.type == "cpu":
-            decoding.begin(cache_folder("native"))
         self.models: list[Any] = [fast(m.eval()) for m in models]
         self.limit = least_limit(self.models)
         self.workers = Workers(torch.get_num_threads() if self.device.type == "cpu" else 1)

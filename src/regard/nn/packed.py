@@ -21,7 +21,8 @@ class PackedState:
     """Where decoding stands: the keys and values of all layers together, of the target so far and of the source."""
 
     def __init__(self, source: Tensor, lengths: Tensor | None) -> None:
-        self.source, self.lengths = source, lengths  # L 2 N H S K, N
+        self.source = source  # L 2 N H S K
+        self.lengths = None if lengths is None else lengths.to(torch.int64).contiguous()  # N
         self.mask: Tensor | None = None  # N 1 1 S, added to the scores
         if lengths is not None:
             real = torch.arange(source.size(4), device=source.device) < lengths[:, None]

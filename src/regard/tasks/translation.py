@@ -17,7 +17,9 @@ from regard.data.cache import TokenCache
 from regard.decode import DecodeOptions
 from regard.decode.engine import Torch
 from regard.decode.translator import Translator
+from regard.files import cache_folder
 from regard.models import MODELS, Pair
+from regard.nn.native import decoding
 from regard.tasks.scores import KEYS, METRICS, score
 from regard.tasks.task import Evaluation, Loss, shares
 from regard.text import BOS, EOS, PAD, Splitter, Tokenizer
@@ -204,6 +206,7 @@ class TranslationTask:
             yield Batch.of(pairs[start : start + size])
 
     def translator(self, models: Sequence[Pair], options: DecodeOptions | None = None) -> Translator:
+        decoding.begin(cache_folder("native"))
         engine, options = Torch(models), options or self.recipe.decode
         cut = self.recipe.task == "summarisation"
         return Translator(engine, self.source, self.target, options, self.recipe.data.max_length, cut=cut)

@@ -13,7 +13,7 @@ from regard.training.prepare import training_corpus
 
 # Keys of training that may differ. (More steps stretch a schedule that ends with them.)
 FREE = {"steps", "validate_every", "save_every", "log_every", "keep", "average", "final", "metric", "patience"}
-FREE |= {"validation_pairs", "samples", "threads", "device", "precision"}
+FREE |= {"validation_pairs", "samples", "threads", "device"}
 
 Facts = dict[str, Any]
 

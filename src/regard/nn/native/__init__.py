@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from regard.errors import UserError
 from regard.nn.native.build import CannotBuild, described, library
 
 WIDTH = 16  # every width is a multiple of it
@@ -73,7 +72,7 @@ def compiled(folder: Path, precision: str = "float32") -> Iterator[str]:
         product = "multiply" if steps.multiplies() and _slow_library() else ""
     with _lock:
         if used() and product != _product:
-            raise UserError("another training in this process has another precision; begin this one in its own process")
+            raise RuntimeError("another training in this process has another precision; begin this in its own process")
         _steps, _lanes, _users, _product = steps, int(steps.lanes()), _users + 1, product
     try:
         yield ""

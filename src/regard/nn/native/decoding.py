@@ -4,6 +4,7 @@
 # V vocabulary.
 
 import ctypes
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,21 +23,12 @@ _decode: Any = None  # once it was asked for and could be built
 
 class _Sizes(ctypes.Structure):
     _counts = (
-        "rows",
-        "sentences",
-        "layers",
-        "heads",
-        "width",
-        "inner",
-        "vocabulary",
-        "room",
-        "length",
-        "keys",
-        "first",
-    )
+        "rows", "sentences", "layers", "heads", "width", "inner", "vocabulary", "room", "length", "keys", "first",
+    )  # fmt: skip
     _fields_ = [*((name, ctypes.c_int64) for name in _counts), ("eps", ctypes.c_float)]
 
 
+@functools.cache  # what cannot be built is not tried for every model
 def begin(folder: Path) -> None:
     """Decoders that are packed from here on use it, if it can be built. folder: where it is kept then."""
     global _decode
