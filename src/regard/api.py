@@ -58,7 +58,7 @@ class Model:
             if (other.source.checksum, other.target.checksum) != (first.source.checksum, first.target.checksum):
                 raise UserError(f"{other.path} and {first.path} have different tokenizers: they cannot be an ensemble")
         if engine is None:
-            decoding.begin(cache_folder("native"))
+            decoding.allow(cache_folder("native"))
             engine = Torch([b.model for b in bundles])
         return Translator(
             engine,

@@ -99,9 +99,9 @@ WIDE = {"d_model": 64, "d_ff": 96, "heads": 2, "source_vocabulary": 37, "target_
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Decoders are one call where they can be. The rows of each call."""
-    decoding.begin(cache_folder("native"))
-    if decoding._decode is None:
-        pytest.skip("there is no C compiler")
+    monkeypatch.setattr(decoding, "_folder", cache_folder("native"))
+    if decoding._built(cache_folder("native")) is None:
+        pytest.skip("it cannot be built")
     rows: list[int] = []
     step = decoding.Layers.step
 
@@ -117,7 +117,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 def test_the_layers_are_one_call(calls: list[int], norm: str, bias: bool, padded: bool) -> None:
-    for shape in ({}, {"d_model": 48, "d_ff": 16, "heads": 3, "positions": "learned"}):
+    more = {"positions": "learned", "output_bias": True, "embedding_norm": True}
+    for shape in ({}, {"d_model": 48, "d_ff": 16, "heads": 3, **more}):
         model = make(norm=norm, attention_bias=bias, decoder_layers=3, **{**WIDE, **shape}).float()
         differences = compared(model, padded=padded)
         assert all(difference < 1e-4 for difference in differences), differences
@@ -134,6 +135,19 @@ def test_other_layers_are_many_calls(calls: list[int], other: dict[str, Any]) ->
     model = make(**{**WIDE, **other}).float()
     compared(model, padded=True)
     compared(make(**WIDE), padded=True)  # double precision
+    assert not calls
+
+
+@torch.inference_mode()
+def test_what_does_not_fit_is_an_error(calls: list[int]) -> None:
+    packed = make(**WIDE).float().for_decoding()
+    memory = packed.model.encode(SOURCE, LENGTHS)
+    for rows, dtype in ((3, torch.float32), (6, torch.float32), (4, torch.bfloat16)):
+        state = packed.start(memory)
+        state.reorder(torch.arange(4))
+        state.source = state.source.to(dtype)
+        with pytest.raises(RuntimeError):
+            packed.step(torch.full((rows, 1), 5), state)
     assert not calls
 
 

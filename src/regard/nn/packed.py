@@ -1,7 +1,7 @@
 """A decoder laid out for writing one token at a time: the same numbers from fewer, larger operations.
 
 The plain twin is the layers themselves, called with a cache (`Transformer.step`); a test holds the two together. The
-weights are copied, so this is made anew when they change. They are one compiled call, if there is one.
+weights are copied, so this is made anew when they change. All layers are one compiled call, if there is one.
 """
 
 # Shapes: R rows (hypotheses), N sentences, L layers, H heads, T target length, S source length, D width, K head width.
@@ -138,7 +138,7 @@ class PackedDecoder:
         self.memory = _Affine(*(p for layer in layers for p in (layer.cross.k, layer.cross.v)))
         self.first, self.last = (_norm(norm) if isinstance(norm, nn.LayerNorm) else None for norm in (first, last))
         self.table, self.positions = table, positions
-        self.output, self.bias = output.t().contiguous(), bias  # D V, V
+        self.output, self.bias = output.t().contiguous(), None if bias is None else bias.clone()  # D V, V
         self.compiled = self._compiled()
 
     def start(self, memory: Tensor, lengths: Tensor | None) -> PackedState:
@@ -154,7 +154,7 @@ class PackedDecoder:
         x = torch.embedding(self.table, tokens)  # R 1 D
         x = (x if self.positions is None else self.positions(x, position)).squeeze(1)
         x = x if self.first is None else torch.layer_norm(x, *self.first)
-        if self.compiled is not None and self.compiled.worth:
+        if self.compiled is not None and self.compiled.takes(x, state.grown, state.source):
             return x, self.compiled.step(x, state.grown, state.length, state.source, state.lengths)
         places = state.grown[:, :, :, :, position].unbind()
         seen, sources = state.grown[:, :, :, :, : state.length].unbind(), state.source.unbind()
@@ -193,4 +193,4 @@ class _Affine:
 
 
 def _norm(norm: nn.LayerNorm) -> tuple[tuple[int, ...], Tensor, Tensor, float]:
-    return tuple(norm.normalized_shape), norm.weight.detach(), norm.bias.detach(), norm.eps
+    return tuple(norm.normalized_shape), norm.weight.detach().clone(), norm.bias.detach().clone(), norm.eps

@@ -206,7 +206,7 @@ class TranslationTask:
             yield Batch.of(pairs[start : start + size])
 
     def translator(self, models: Sequence[Pair], options: DecodeOptions | None = None) -> Translator:
-        decoding.begin(cache_folder("native"))
+        decoding.allow(cache_folder("native"))
         engine, options = Torch(models), options or self.recipe.decode
         cut = self.recipe.task == "summarisation"
         return Translator(engine, self.source, self.target, options, self.recipe.data.max_length, cut=cut)

@@ -179,7 +179,8 @@ class _Session:
             why = f"each part has to have one thread; with parts = {config.parts} there are {torch.get_num_threads()}"
         else:
             why = "the processor lacks AVX-512 VNNI, or the compiler does not know it"
-        raise UserError(f"precision = int16 cannot be had here: {why}; leave it at auto")
+        forced = " with --force" if self.run.begun else ""
+        raise UserError(f"precision = int16 cannot be had here: {why}; leave it at auto{forced}")
 
     def _complete(self, checkpoint: Checkpoint) -> bool:
         """Everything was done, the final model too, and no more steps are asked for."""

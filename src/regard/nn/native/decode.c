@@ -43,7 +43,7 @@ INLINE void tile(float *out, const float *x, const float *weight, const float *b
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int i = 0; i < wide; i++) store(out + r * E + i * L, total[r][i]);
 }
 
-/* `wide` vectors of columns for all rows: these columns of the weights stay in the first cache */
+/* `wide` vectors of columns for all rows: if layers are not wide, these columns of the weights stay in the first cache */
 INLINE void columns(float *out, const float *x, const float *weight, const float *bias, long rows, long D, long E,
                     int add, const int wide) {
     for (; rows >= HIGH; rows -= HIGH, out += HIGH * E, x += HIGH * D)
@@ -81,7 +81,7 @@ static void norm(float *out, const float *x, Pair p, float eps, long rows, long 
     }
 }
 
-/* softmax(q K^T / sqrt(K)) V of one query over so many keys of one head. w: room for as many weights */
+/* softmax(q K^T / sqrt(K)) V of one query over so many keys of one head. w: room for as many weights, in whole vectors */
 static void attend_one(float *out, const float *q, const float *keys, const float *values, long count, long K, float *w) {
     for (long s = 0; s < count; s++) {
         V total = all(0);

@@ -15,10 +15,11 @@ from torch import Tensor
 from regard.nn.native.build import CannotBuild, library
 
 WIDTH = 16  # every width is a multiple of it
-MOST_THREADS = 2  # it has one core; with more than these, PyTorch may be sooner done with
-LARGE = 1 << 22  # numbers that a step has to read
+LEAST_LANES = 8  # numbers in a vector: with fewer, PyTorch's products are faster
+MOST_THREADS = 2  # it uses one core; where there are more than these, PyTorch keeps models that are
+LARGE = 1 << 22  # numbers of the decoder together
 
-_decode: Any = None  # once it was asked for and could be built
+_folder: Path | None = None  # where the library is kept, once decoders may use it
 
 
 class _Sizes(ctypes.Structure):
@@ -28,16 +29,21 @@ class _Sizes(ctypes.Structure):
     _fields_ = [*((name, ctypes.c_int64) for name in _counts), ("eps", ctypes.c_float)]
 
 
-@functools.cache  # what cannot be built is not tried for every model
-def begin(folder: Path) -> None:
+def allow(folder: Path) -> None:
     """Decoders that are packed from here on use it, if it can be built. folder: where it is kept then."""
-    global _decode
+    global _folder
+    _folder = folder
+
+
+@functools.cache  # what cannot be built is not tried for every model
+def _built(folder: Path) -> Any:
+    """The call, or None."""
     try:
-        decode = library(folder).decode
+        steps = library(folder)
     except CannotBuild:
-        return
-    decode.argtypes, decode.restype = [ctypes.c_void_p] * 8 + [_Sizes], None
-    _decode = decode
+        return None
+    steps.decode.argtypes, steps.decode.restype = [ctypes.c_void_p] * 8 + [_Sizes], None
+    return steps.decode if steps.lanes() >= LEAST_LANES else None
 
 
 Pair = tuple[Tensor | None, Tensor | None]  # a norm's gain and bias; a linear layer's weight (in, out) and bias
@@ -61,20 +67,26 @@ class Layers:
 
     @property
     def usable(self) -> bool:
-        """Whether it was built, and for such layers."""
+        """Whether it takes such layers, and could be built; for others it is not tried."""
         widths = self.width // self.heads, self.inner
         tensors = self.layers.tensors + self.last.tensors
-        return (
-            _decode is not None
-            and self.vocabulary >= WIDTH
+        fits = (
+            self.vocabulary >= WIDTH
             and all(width % WIDTH == 0 for width in widths)
             and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors if t is not None)
         )
+        return fits and _folder is not None and _built(_folder) is not None
 
-    @property
-    def worth(self) -> bool:
-        """Whether it is faster with as many threads as there are."""
-        return torch.get_num_threads() <= MOST_THREADS or self.size < LARGE
+    def takes(self, x: Tensor, grown: Tensor, source: Tensor) -> bool:
+        """Whether they fit together, as they do unless somebody errs, and it is faster with the threads there are."""
+        rows, sentences = grown.size(2), source.size(2)
+        return (
+            (torch.get_num_threads() <= MOST_THREADS or self.size < LARGE)
+            and x.shape == (rows, self.width)
+            and 0 < sentences <= rows
+            and rows % sentences == 0
+            and all(t.dtype == torch.float32 and t.is_contiguous() for t in (x, grown, source))
+        )
 
     def step(self, x: Tensor, grown: Tensor, length: int, source: Tensor, lengths: Tensor | None) -> Tensor:
         """The logits (R V). x (R D) is written over with the states that they are of.
@@ -82,14 +94,14 @@ class Layers:
         grown (L 2 R H room K): what was seen, with a place for this token, the last of T. source (L 2 N H S K): of each
         sentence `lengths` (N).
         """
-        assert all(tensor.is_contiguous() for tensor in (x, grown, source))
         _, _, sentences, heads, keys, width = source.shape
         rows, room = grown.size(2), grown.size(4)
         logits = x.new_empty(rows, self.vocabulary)
         space = x.new_empty(rows * (5 * self.width + self.inner) + max(length, keys) + WIDTH)
         sizes = rows, sentences, self.count, heads, width, self.inner, self.vocabulary, room, length, keys, self.first
         places = (None if t is None else t.data_ptr() for t in (x, logits, grown, source, lengths))
-        _decode(*places, self.layers.pointers, self.last.pointers, space.data_ptr(), _Sizes(*sizes, self.eps))
+        assert _folder is not None
+        _built(_folder)(*places, self.layers.pointers, self.last.pointers, space.data_ptr(), _Sizes(*sizes, self.eps))
         return logits
 
 
