@@ -34,7 +34,7 @@ from regard.text import BOS, EOS, SPECIALS, UNK, Tokenizer
 PRECISIONS = ("float32", "int8")
 POSITIONS = 4096  # rows of the table of sinusoids that is written out
 TYPICAL = 20  # tokens of an output
-BATCH = 2304  # tokens of the source and of all hypotheses in a batch; the best of several, by little
+BATCH = 2304  # tokens of the source and of all hypotheses in a batch; half as many are as good, twice as many slower
 LEAST = 256  # tokens of a batch that is made for the sake of a worker who has none
 AHEAD = 3  # batches a worker that are begun before the first is taken: what is begun cannot be called back
 
@@ -119,12 +119,12 @@ class CTranslate2:
 
     def _hypothesis(self, words: list[str], score: float, options: DecodeOptions) -> Hypothesis:
         tokens = tuple(map(self._numbers.__getitem__, words))
-        if math.isnan(score):  # nobody asked for it, nor for the end symbol
+        if tokens[-1:] == (EOS,):
+            tokens = tokens[:-1]
+        if math.isnan(score):  # nobody asked for it
             return Hypothesis(tokens, score, score)
         log_prob = score * len(words) ** _power(options)
-        return Hypothesis(
-            tokens[:-1] if tokens[-1:] == (EOS,) else tokens, log_prob, options.normalise(log_prob, len(words))
-        )
+        return Hypothesis(tokens, log_prob, options.normalise(log_prob, len(words)))
 
 
 def _power(options: DecodeOptions) -> float:

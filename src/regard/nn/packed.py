@@ -170,10 +170,14 @@ class PackedDecoder:
         if not plain or len({eps for *_, eps in norms}) != 1:
             return None
         last = (None, None) if self.last is None else self.last[1:3]
-        layers = [layer.pairs for layer in self.layers]
-        eps = norms[0][3]
-        compiled = decoding.Layers(layers, [last, (self.output, self.bias)], self.heads, self.layers[0].first, eps)
-        return compiled if compiled.usable else None
+        compiled = decoding.Layers(
+            [layer.pairs for layer in self.layers],
+            [last, (self.output, self.bias)],
+            heads=self.heads,
+            first=self.layers[0].first,
+            eps=norms[0][3],
+        )
+        return compiled if compiled.call else None
 
 
 class _Affine:

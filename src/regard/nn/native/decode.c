@@ -1,6 +1,6 @@
 /* One token further in every row of a decoder, to the logits of the next, in one call. The plain twin is in packed.py:
-   with few rows its hundred operations take longer to be called than to be done, and libraries of matrix products lay out
-   all weights for them at every step.
+   with few rows its hundred operations take longer to be called than to be done, and libraries of matrix products are
+   made for more rows.
 
    Arrays are dense, float32, the last index fastest. Shapes: R rows (hypotheses), N sentences, H heads, K head width,
    D width (H K), F inner width, V vocabulary, T target length, S source length. Widths are multiples of 16. Nothing is
@@ -43,7 +43,7 @@ INLINE void tile(float *out, const float *x, const float *weight, const float *b
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int i = 0; i < wide; i++) store(out + r * E + i * L, total[r][i]);
 }
 
-/* `wide` vectors of columns for all rows: if layers are not wide, these columns of the weights stay in the first cache */
+/* `wide` vectors of columns for all rows: of a narrow layer these columns of the weights stay in the first cache */
 INLINE void columns(float *out, const float *x, const float *weight, const float *bias, long rows, long D, long E,
                     int add, const int wide) {
     for (; rows >= HIGH; rows -= HIGH, out += HIGH * E, x += HIGH * D)
@@ -81,8 +81,9 @@ static void norm(float *out, const float *x, Pair p, float eps, long rows, long 
     }
 }
 
-/* softmax(q K^T / sqrt(K)) V of one query over so many keys of one head. w: room for as many weights, in whole vectors */
-static void attend_one(float *out, const float *q, const float *keys, const float *values, long count, long K, float *w) {
+/* softmax(q K^T / sqrt(K)) V of one query over so many keys of one head. w: room for the weights, in whole vectors */
+static void attend_one(float *out, const float *q, const float *keys, const float *values, long count, long K,
+                       float *w) {
     for (long s = 0; s < count; s++) {
         V total = all(0);
         for (long i = 0; i < K; i += L) total += load(q + i) * load(keys + s * K + i);
@@ -96,9 +97,10 @@ static void attend_one(float *out, const float *q, const float *keys, const floa
     }
 }
 
-/* x (R D): the residual stream; in the end normed, if `last` has a norm. logits (R V): of the second of `last`. grown (layers 2 R H room K): keys and values of `length` places, the last one's to be
-   written. source (layers 2 N H S K), of which each sentence has `lengths`; its rows stand together. first: norms stand
-   before the sub-layers. space: 5 R D + R F + max(T, S) floats and a vector. */
+/* x (R D): the residual stream, at the end what the output layer sees. logits: R V. grown (layers 2 R H room K): keys
+   and values of `length` places, the last one's to be written. source (layers 2 N H S K), of which each sentence has
+   `lengths`; its rows stand together. last: a norm, or none, and the output layer. first: norms stand before the
+   sub-layers. space: 5 R D + R F + max(T, S) floats and a vector. */
 void decode(float *x, float *logits, float *grown, const float *source, const int64_t *lengths, const Layer *layers,
             const Pair *last, float *space, Decoder n) {
     const long R = n.rows, H = n.heads, K = n.width, D = H * K, F = n.inner, each = R / n.sentences;
@@ -125,7 +127,8 @@ void decode(float *x, float *logits, float *grown, const float *source, const in
         for (long r = 0; r < R; r++)
             for (long h = 0; h < H; h++) {
                 const long head = (r / each * H + h) * n.keys * K, seen = lengths ? lengths[r / each] : n.keys;
-                attend_one(mixed + r * D + h * K, q + r * D + h * K, their_keys + head, their_values + head, seen, K, w);
+                const long at = r * D + h * K;
+                attend_one(mixed + at, q + at, their_keys + head, their_values + head, seen, K, w);
             }
         affine(x, mixed, p->cross_out, R, D, D, 1);
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.nn.native.build import CannotBuild, library
 
 WIDTH = 16  # every width is a multiple of it
-LEAST_LANES = 8  # numbers in a vector: with fewer, PyTorch's products are faster
+LEAST_LANES = 8  # numbers in a vector: with fewer it was not measured whether it is faster
 MOST_THREADS = 2  # it uses one core; where there are more than these, PyTorch keeps models that are
 LARGE = 1 << 22  # numbers of the decoder together
 
@@ -63,19 +63,15 @@ class Layers:
         assert outer is not None
         assert output is not None
         (self.inner, self.width), self.vocabulary = outer.shape, output.size(1)
-        self.size = sum(t.numel() for t in self.layers.tensors + self.last.tensors if t is not None)
-
-    @property
-    def usable(self) -> bool:
-        """Whether it takes such layers, and could be built; for others it is not tried."""
-        widths = self.width // self.heads, self.inner
-        tensors = self.layers.tensors + self.last.tensors
+        tensors = [t for t in self.layers.tensors + self.last.tensors if t is not None]
+        self.size = sum(t.numel() for t in tensors)
         fits = (
             self.vocabulary >= WIDTH
-            and all(width % WIDTH == 0 for width in widths)
-            and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors if t is not None)
+            and all(width % WIDTH == 0 for width in (self.width // heads, self.inner))
+            and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
         )
-        return fits and _folder is not None and _built(_folder) is not None
+        # None if it does not take such layers, for which it is not built, or could not be built.
+        self.call: Any = _built(_folder) if fits and _folder is not None else None
 
     def takes(self, x: Tensor, grown: Tensor, source: Tensor) -> bool:
         """Whether they fit together, as they do unless somebody errs, and it is faster with the threads there are."""
@@ -100,8 +96,7 @@ class Layers:
         space = x.new_empty(rows * (5 * self.width + self.inner) + max(length, keys) + WIDTH)
         sizes = rows, sentences, self.count, heads, width, self.inner, self.vocabulary, room, length, keys, self.first
         places = (None if t is None else t.data_ptr() for t in (x, logits, grown, source, lengths))
-        assert _folder is not None
-        _built(_folder)(*places, self.layers.pointers, self.last.pointers, space.data_ptr(), _Sizes(*sizes, self.eps))
+        self.call(*places, self.layers.pointers, self.last.pointers, space.data_ptr(), _Sizes(*sizes, self.eps))
         return logits
 
 

@@ -83,7 +83,7 @@ INLINE V exponential(V x) { /* for x <= 0: 2^n 2^f, n whole, |f| <= 1/2, and for
 
 INLINE long padded(long keys) { return (keys + L - 1) / L * L; }
 
-/* p = softmax(p scale) over its first `seen` of S' places, zero after them */
+/* p = softmax(p scale) over its first `seen` of `end` places, whole vectors; zero after them */
 INLINE void soften(float *p, long seen, long end, float scale) {
     V high = all(-INFINITY), total = all(0);
     for (long s = 0; s < seen; s += L) high = larger(high, first(load(p + s), seen - s, -INFINITY));
