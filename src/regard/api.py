@@ -85,13 +85,21 @@ class Model:
             return self.translator.translate([texts], self.options(**options))[0]
         return self.translator.translate(list(texts), self.options(**options))
 
-    def predict(self, texts: Sequence[Any]) -> list[Any]:
-        """What the model says of each text, with probabilities, as its task has it.
+    @overload
+    def predict(self, texts: str | Mapping[str, str]) -> Any: ...
+
+    @overload
+    def predict(self, texts: Sequence[Any]) -> list[Any]: ...
+
+    def predict(self, texts: str | Mapping[str, str] | Sequence[Any]) -> Any:
+        """What the model says of one text, or of each of many, with probabilities, as its task has it.
 
         Classification: a text or a pair of texts gives a `Prediction`. Tagging: a sentence (with spaces between the
         words) or a list of words gives a `Tagged`. Answering: {"context": ..., "question": ...} gives an `Answered`.
         Masked words: a text with <mask> in it gives a `Filled`.
         """
+        if isinstance(texts, str | Mapping):
+            return self.predictor([texts])[0]
         return list(self.predictor(texts))
 
     def generate(self, prompt: str = "", **options: Any) -> str:

@@ -79,6 +79,7 @@ class Bundle:
 
         names = dict(self.model.named_parameters())
         tied = {name: p for name, p in self.model.named_parameters(remove_duplicate=False) if name not in names}
+        mask = self.source.specials.mask
         aliases = {name: next(n for n, p in names.items() if p is parameter) for name, parameter in tied.items()}
         return {
             "format": FORMAT,
@@ -93,7 +94,9 @@ class Bundle:
             "scores": self.scores,
             "licences": self.licences,
             "aliases": aliases,
-        } | ({"labels": self.labels} if self.labels else {})
+            **({"labels": self.labels} if self.labels else {}),
+            **({"mask": self.source.token(mask)} if self.task == "masked" and mask is not None else {}),
+        }
 
     def _head(self) -> dict[str, Any]:
         if not isinstance(self.model, Headed):

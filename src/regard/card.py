@@ -55,12 +55,12 @@ def _use(facts: dict[str, Any]) -> tuple[str, str]:
     if facts["task"] == "summarisation":
         return "Summarisation", 'translate(["a text"])'
     if facts["task"] == "masked":
-        return "Masked words", 'predict(["a <mask> of text"])'
+        return "Masked words", f'predict("a {facts.get("mask", "<mask>")} of text")'
     if facts["task"] == "language":
         return "Language model", 'generate("How a text begins")'
     labels = facts.get("labels", [])
     told = f": {', '.join(labels[:8])}{', …' if len(labels) > 8 else ''}" if labels else ""
-    return f"{facts['task'].capitalize()}{told}", 'predict(["a text"])'
+    return f"{facts['task'].capitalize()}{told}", 'predict("a text")'
 
 
 def _scores(scores: dict[str, Any]) -> list[str]:
@@ -72,7 +72,8 @@ def _scores(scores: dict[str, Any]) -> list[str]:
             spread = "" if value.get("interval") is None else f" ± {value['interval']:.2f}"
             digits = 2 if "signature" in value else 4  # BLEU goes to 100, accuracy to 1
             signature = f"`{value['signature']}`" if "signature" in value else ""
-            lines.append(f"| {name} | {metric} | {value['value']:.{digits}f}{spread} | {signature} |")
+            of = f" of {value['of']}" if "of" in value else ""
+            lines.append(f"| {name} | {metric}{of} | {value['value']:.{digits}f}{spread} | {signature} |")
     return lines
 
 

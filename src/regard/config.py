@@ -37,7 +37,10 @@ class DataConfig(Section):
     source: str = Field("source", description="code of the language translated from, such as 'en'")
     target: str = Field("target", description="code of the language translated to, such as 'es'")
     max_length: int = Field(
-        256, ge=1, description="most tokens of a row of text; pairs with a longer side are left out and counted"
+        256,
+        ge=1,
+        description="most tokens of a row of text; longer pairs are left out and counted, texts to be classified are "
+        "cut and counted, others are read in parts",
     )
     stride: int = Field(
         64, ge=0, description="tokens that two windows of a long text share; half a window at most (tagging, answering)"

@@ -13,13 +13,14 @@ from torch.nn import functional as F
 from regard.bundle import Bundle
 from regard.data.columns import Sentence, read_sentences, spans
 from regard.data.documents import Flat, documents
-from regard.data.formats import read_lines
+from regard.data.formats import ending, read_lines
 from regard.data.squad import Question, parse_question, read_questions
 from regard.data.tables import KINDS, Example, read_examples
 from regard.errors import UserError
 from regard.tasks import answering, classification, tagging
 from regard.tasks.language import UNITS
 from regard.tasks.masked import Texts, measure
+from regard.tasks.reading import Row
 
 Warn = Callable[[str], None]
 
@@ -37,9 +38,12 @@ class Prediction:
     number: float | None = None
     chosen: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    cut: bool = False  # the texts are longer than what the model reads
 
     def to_dict(self) -> dict[str, Any]:
-        text = {"text": self.texts[0] if len(self.texts) == 1 else list(self.texts)}
+        text: dict[str, Any] = {"text": self.texts[0] if len(self.texts) == 1 else list(self.texts)}
+        if self.cut:
+            text["cut"] = True
         if self.number is not None:
             return text | {"number": self.number}
         return text | {"labels": list(self.chosen), "probabilities": {n: round(p, 5) for n, p in self.labels.items()}}
@@ -119,9 +123,11 @@ class Answered:
     probability: float
     start: int
     end: int
+    id: str = ""  # of a question that has one
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"question": self.question, "answer": self.answer, "probability": round(self.probability, 5)}
+        told: dict[str, Any] = {"id": self.id} if self.id else {}
+        told |= {"question": self.question, "answer": self.answer, "probability": round(self.probability, 5)}
         return told | ({"start": self.start, "end": self.end} if self.answer else {})
 
     def table(self, top: int) -> str:
@@ -140,11 +146,11 @@ class Predictor(Protocol):
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         """Inputs from a file of the task's kind, without labels."""
 
-    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> Sequence[Any]:
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = (), label: str = "") -> Sequence[Any]:
         """What can be scored on."""
 
-    def evaluate(self, examples: Sequence[Any]) -> dict[str, Any]:
-        """The task's scores; a table by types is under "types"."""
+    def evaluate(self, examples: Any) -> dict[str, Any]:
+        """The scores; a table by types is under "types", and under "positive" the label that f1 is of."""
 
 
 class ClassPredictor:
@@ -168,13 +174,19 @@ class ClassPredictor:
             yield tuple(line.split("\t")) if pairs or (unknown and line.count("\t") == 1) else line
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
-        """The columns that are asked for, else those of training."""
-        if not file.name.removesuffix(".gz").endswith(KINDS):
-            return list(self.lines(read_lines(file)))
-        return [example.texts for example in read_examples([file], columns or self.texts, labelled=False)]
+        """The columns that are asked for, else those of training, or all of a file that has the texts alone."""
+        if ending(file) in KINDS:
+            given = read_examples([file], columns or self.texts, labelled=False, alone=not columns)
+            return [example.texts for example in given]
+        if columns:
+            raise UserError(f"--text names columns; {file} is read line by line, and is none of {', '.join(KINDS)}")
+        return list(self.lines(read_lines(file)))
 
-    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> list[Example]:
-        return read_examples(paths, columns or self.texts, self.data.get("label", ""))
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = (), label: str = "") -> list[Row]:
+        rows = self.reader.rows(read_examples(paths, columns or self.texts, label or self.data.get("label", "")))
+        if told := classification.cut_told(sum(row.cut for row in rows), len(rows), self.reader.longest):
+            warn(told)
+        return rows
 
     def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
         examples = [Example((text,) if isinstance(text, str) else tuple(text), "", "input") for text in texts]
@@ -188,20 +200,22 @@ class ClassPredictor:
                 )
         if not examples:
             return []
-        outputs = self.reader.outputs(self.bundle.model, self.reader.rows(examples, labelled=False))
+        rows = self.reader.rows(examples, labelled=False)
+        outputs = self.reader.outputs(self.bundle.model, rows)
+        told = [(example.texts, row.cut) for example, row in zip(examples, rows, strict=True)]
         if self.reader.kind == "number":
-            return [Prediction({}, float(row[0]), (), e.texts) for row, e in zip(outputs, examples, strict=True)]
-        return [self._prediction(*both) for both in zip(self.reader.probabilities(outputs), examples, strict=True)]
+            return [Prediction({}, float(out[0]), (), *rest) for out, rest in zip(outputs, told, strict=True)]
+        return [self._prediction(p, *rest) for p, rest in zip(self.reader.probabilities(outputs), told, strict=True)]
 
-    def _prediction(self, row: Any, example: Example) -> Prediction:
+    def _prediction(self, row: Any, texts: tuple[str, ...], cut: bool) -> Prediction:
         ranked = {self.reader.labels[i]: float(row[i]) for i in (-row).argsort(kind="stable")}
         several = self.reader.kind == "several"
         chosen = tuple(name for name, p in ranked.items() if p >= 0.5) if several else tuple(ranked)[:1]
-        return Prediction(ranked, None, chosen, example.texts)
+        return Prediction(ranked, None, chosen, texts, cut)
 
-    def evaluate(self, examples: Sequence[Example]) -> dict[str, Any]:
-        rows = self.reader.rows(examples)
-        return dict(self.reader.scores(rows, self.reader.outputs(self.bundle.model, rows)))
+    def evaluate(self, examples: Sequence[Row]) -> dict[str, Any]:
+        scores = dict(self.reader.scores(examples, self.reader.outputs(self.bundle.model, examples)))
+        return scores | ({"positive": self.reader.positive} if self.reader.positive else {})
 
 
 class FillPredictor:
@@ -218,9 +232,13 @@ class FillPredictor:
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         return list(self.lines(read_lines(file)))
 
-    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> Sequence[str]:
-        """Files of plain text."""
-        return paths
+    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = (), label: str = "") -> Texts:
+        """The rows of files of plain text."""
+        bundle, data = self.bundle, self.bundle.data
+        pieces = documents(paths, data.get("document", UNITS["masked"]), next(iter(data.get("text", ())), "text"))
+        return Texts(
+            Flat.of(pieces, bundle.source), bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence
+        )
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> list[Filled]:
@@ -238,25 +256,21 @@ class FillPredictor:
         tokens = torch.tensor([ids], device=next(model.parameters()).device)
         hidden = model.words(model.states(tokens, None)[tokens == specials.mask])
         logits = F.linear(hidden, model.output, model.words.bias)
-        logits[:, list(specials.ids)] = -torch.inf
-        return tuple(self._likeliest(row) for row in logits.softmax(-1))
+        allowed = torch.full_like(logits, -torch.inf)
+        allowed[:, tokenizer.words] = logits[:, tokenizer.words]  # a model may have numbers to spare
+        return tuple(self._likeliest(row) for row in allowed.softmax(-1))
 
     def _likeliest(self, probabilities: torch.Tensor) -> dict[str, float]:
         """Of tokens that look alike but for the space before them the likelier one is told."""
-        best = probabilities.topk(min(2 * self.most, len(probabilities)))
+        best = probabilities.topk(min(2 * self.most, len(self.bundle.source.words)))
         words: dict[str, float] = {}
         for look, value in zip(self.bundle.source.surface(best.indices), best.values, strict=True):
             words.setdefault(look.strip() or look, float(value))
         return dict(list(words.items())[: self.most])
 
-    def evaluate(self, examples: Sequence[str]) -> dict[str, Any]:
-        """The scores of training, on files of plain text."""
-        bundle, data = self.bundle, self.bundle.data
-        pieces = documents(examples, data.get("document", UNITS["masked"]), next(iter(data.get("text", ())), "text"))
-        texts = Texts(
-            Flat.of(pieces, bundle.source), bundle.source, bundle.max_length, pairs=bundle.model.head.next_sentence
-        )
-        return dict(measure(bundle.model, texts))
+    def evaluate(self, examples: Texts) -> dict[str, Any]:
+        """The scores of training."""
+        return dict(measure(self.bundle.model, examples))
 
 
 class TagPredictor:
@@ -279,12 +293,14 @@ class TagPredictor:
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         """Columns, or .jsonl; a .txt file has a sentence a line."""
-        if Path(file.name.removesuffix(".gz")).suffix in (".txt", ""):
+        if ending(file) in (".txt", ""):
             return list(self.lines(read_lines(file)))
         return [s.words for s in read_sentences([file], self._word(columns), labelled=False)]
 
-    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> list[Sentence]:
-        return read_sentences(paths, self._word(columns), self.data.get("label", ""))
+    def examples(
+        self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = (), label: str = ""
+    ) -> list[Sentence]:
+        return read_sentences(paths, self._word(columns), label or self.data.get("label", ""))
 
     def _word(self, columns: Sequence[str]) -> str:
         """The column that is asked for, else that of training."""
@@ -321,20 +337,23 @@ class AnswerPredictor:
         return (parse_question(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip())
 
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
-        return [{"context": q.context, "question": q.question} for q in read_questions([file], labelled=False)]
+        given = read_questions([file], labelled=False)
+        return [{"context": q.context, "question": q.question, "id": q.id} for q in given]
 
-    def examples(self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = ()) -> list[Question]:
+    def examples(
+        self, paths: Sequence[str], warn: Warn, columns: Sequence[str] = (), label: str = ""
+    ) -> list[Question]:
         return read_questions(paths, placed=False, warn=warn)
 
     def __call__(self, texts: Sequence[Mapping[str, str]]) -> list[Answered]:
-        given = [Question(text["context"], text["question"]) for text in texts]
+        given = [Question(text["context"], text["question"], id=str(text.get("id", ""))) for text in texts]
         found = self.reader.answers(self.bundle.model, given)
         return [self._answered(question, answer) for question, answer in zip(given, found, strict=True)]
 
     def _answered(self, question: Question, answer: answering.Answer) -> Answered:
         if not answer.said(self.threshold):
-            return Answered(question.question, "", answer.none, 0, 0)
-        return Answered(question.question, answer.text, answer.probability, answer.start, answer.end)
+            return Answered(question.question, "", answer.none, 0, 0, question.id)
+        return Answered(question.question, answer.text, answer.probability, answer.start, answer.end, question.id)
 
     def evaluate(self, examples: Sequence[Question]) -> dict[str, Any]:
         answers = self.reader.answers(self.bundle.model, examples)

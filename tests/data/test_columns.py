@@ -40,6 +40,12 @@ def test_columns_by_number_and_words_with_spaces(tmp_path: Path) -> None:
     assert told(path, "2", "3") == [(("New York", "sings"), ("B-where", "O"))]
 
 
+def test_a_no_break_space_parts_no_words(tmp_path: Path) -> None:
+    assert told(write(tmp_path, "a.conll", " New\u00a0York  B-where \nsings O\n")) == [
+        (("New\u00a0York", "sings"), ("B-where", "O"))
+    ]
+
+
 def test_json_lines_there_and_back(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"words": ["Ann", "Lee"], "labels": ["I-who", "I-who"]}\n\n')
     (sentence,) = read_sentences([path])

@@ -1,6 +1,7 @@
 """Tables of examples: columns by name and number, headers found, mistakes told with their line."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,19 @@ def test_numbers_are_columns_too(tmp_path: Path) -> None:
     assert told(path, "1", label="2") == [(("tweet",), "OTHER"), (("second",), "OFFENSE")]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "label"),
+    [
+        ("a.jsonl", '{"label": "pos", "review": "good film"}\n', ""),
+        ("a.jsonl", '{"gold": "pos", "text": "good film"}\n', ""),
+        ("a.tsv", "pos\tgood film\n", "1"),
+        ("a.csv", "text,review\npos,good film\n", "text"),  # the label is called as a text is elsewhere
+    ],
+)
+def test_the_text_is_what_the_label_leaves(tmp_path: Path, name: str, text: str, label: str) -> None:
+    assert told(write(tmp_path, name, text), label=label) == [(("good film",), "pos")]
+
+
 def test_json_lines(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"text": "a", "label": 1}\n{"label": ["x", "y"], "text": "b"}\n')
     assert told(path) == [(("a",), "1"), (("b",), "x,y")]
@@ -52,6 +66,35 @@ def test_two_texts_that_are_named(tmp_path: Path) -> None:
     assert told(path, "sentence1") == [(("a",), "1")]
 
 
+def test_two_texts_are_taken_by_their_names_or_in_order(tmp_path: Path) -> None:
+    """A file with no more columns than texts may have them the other way round."""
+    turned = write(tmp_path, "a.csv", "hypothesis,premise\nb,a\n")
+    objects = write(tmp_path, "a.jsonl", '{"hypothesis": "b", "premise": "a"}\n')
+    bare = write(tmp_path, "a.tsv", "a\tb\n")
+    for path in (turned, objects, bare):
+        assert read(path, "premise", "hypothesis") == [("a", "b")]
+    assert read(bare, "2", "3") == [("a", "b")]  # training's columns, of which the first was the label
+    assert read(bare, "2", "1", alone=False) == [("b", "a")]
+    other = write(tmp_path, "b.jsonl", '{"one": "a", "two": "b"}\n')
+    for path, alone in ((bare, False), (other, True), (write(tmp_path, "c.csv", "premise,body\na,b\n"), True)):
+        with pytest.raises(UserError, match=r"no column '(premise|hypothesis)'"):
+            read(path, "premise", "hypothesis", alone=alone)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_which_of_several_columns_is_the_text_is_asked(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, name, "id,review\n7,good\n" if name == "a.csv" else '{"id": 7, "review": "good"}\n')
+    with pytest.raises(UserError, match=r"2 columns, the first line is: id, review; say with data"):
+        read(path)
+    assert read(path, "review", alone=False) == [("good",)]
+
+
+@pytest.mark.parametrize("name", ["A.CSV", "a.Tsv", "A.JSONL"])
+def test_endings_may_have_capitals(tmp_path: Path, name: str) -> None:
+    text = {"A.CSV": "text,label\ngood,1\n", "a.Tsv": "good\t1\n", "A.JSONL": '{"text": "good", "label": 1}\n'}
+    assert told(write(tmp_path, name, text[name])) == [(("good",), "1")]
+
+
 def test_a_cell_over_two_lines(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'text,label\n"one\ntwo",x\nthree,y\n')
     assert told(path) == [(("one\ntwo",), "x"), (("three",), "y")]
@@ -63,6 +106,9 @@ def test_a_cell_over_two_lines(tmp_path: Path) -> None:
         ("a.tsv", "", {}, "is empty"),
         ("a.txt", "a", {}, "are read from .tsv"),
         ("a.tsv", "a\tb\tc\n", {}, "say with data.label"),
+        ("a.jsonl", '{"id": 7, "review": "good", "label": "pos"}\n', {}, r"3 columns, .*: id, review, label; say with"),
+        ("a.jsonl", '{"mood": "pos", "review": "good"}\n', {}, "say with data.label"),  # keys have no order
+        ("a.tsv", "a\tb\n", {"texts": ["1"], "label": "1"}, "column '1' is the label; say with data.text"),
         ("a.tsv", "a\tb\nonly one\n", {}, "line 2: 1 columns, where 2 are needed"),
         ("a.tsv", "a\tb\n", {"label": "nope"}, "no column 'nope'; its first line is: a, b"),
         ("a.tsv", "a\tb\n", {"label": "3"}, "no column '3'"),
@@ -77,7 +123,7 @@ def test_a_cell_over_two_lines(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', {}, "line 2: no key 'label'"),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, name: str, text: str, columns: dict[str, str], words: str) -> None:
+def test_mistakes_are_told(tmp_path: Path, name: str, text: str, columns: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         read_examples([write(tmp_path, name, text)], **columns)
 
@@ -95,15 +141,19 @@ def test_what_json_holds_becomes_a_label(tmp_path: Path) -> None:
         read_examples([path])
 
 
+def read(path: Path, *columns: str, alone: bool = True) -> list[tuple[str, ...]]:
+    return [example.texts for example in read_examples([path], columns, labelled=False, alone=alone)]
+
+
 def test_without_labels(tmp_path: Path) -> None:
     """A file of texts alone needs no names of columns; with more columns the names are those of training."""
     alone = write(tmp_path, "a.tsv", "one\ntwo\n")
     headed = write(tmp_path, "b.tsv", "text\none\ntwo\n")
     full = write(tmp_path, "c.csv", "id,review,sentiment\n1,one,yes\n2,two,no\n")
     for path in (alone, headed, full):
-        columns = ["review"] if path == full else []
-        assert [e.texts for e in read_examples([path], columns, labelled=False)] == [("one",), ("two",)]
-    assert [e.texts for e in read_examples([alone], ["review"], labelled=False)] == [("one",), ("two",)]
+        assert read(path, *(["review"] if path == full else [])) == [("one",), ("two",)]
+    for path in (alone, headed):
+        assert read(path, "review") == [("one",), ("two",)]
     with pytest.raises(UserError, match="no column 'nope'; its first line is: id, review, sentiment"):
         read_examples([full], ["nope"], labelled=False)
     with pytest.raises(UserError, match="names and nothing below"):

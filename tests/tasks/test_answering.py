@@ -162,6 +162,8 @@ def test_the_command_predicts_and_evaluates(trained: Path, files: Path) -> None:
     dev = files / "silent.dev.json"
     table = run(app, ["predict", str(trained), str(dev)]).stdout.splitlines()
     assert len(table) == 60
+    told = [json.loads(line) for line in run(app, ["predict", str(trained), str(dev), "--json"]).stdout.splitlines()]
+    assert [answer["id"] for answer in told] == [question.id for question in read_questions([dev])]
     own = run(app, ["evaluate", str(trained), "--json"]).stdout
     scores = json.loads((trained / "model" / "model.json").read_text())["scores"]["dev"]
     assert json.loads(own)["scores"]["f1"] == pytest.approx(scores["f1"]["value"], abs=1e-3)

@@ -88,6 +88,7 @@ def test_it_predicts(trained: Path) -> None:
     assert sum(good.labels.values()) == pytest.approx(1)
     assert list(good.labels) == ["1", "0"]  # the likeliest first
     assert predictor([]) == []
+    assert predictor("the film was great and the day long").chosen == ("1",)  # one text is no list of characters
 
 
 @pytest.mark.parametrize("size", ["kim", "dcnn"])
@@ -301,6 +302,59 @@ def test_a_model_from_elsewhere_reads_one_text_or_two(trained: Path, tmp_path: P
     alone = json.loads(run(app, [*words, "--text", "sentence2"]).output)
     assert pairs["examples"] == alone["examples"] == 2
     assert pairs["scores"] != alone["scores"]
+
+
+def test_a_table_from_elsewhere_is_asked_about(trained: Path, tmp_path: Path) -> None:
+    """Which columns a model without a recipe reads nobody knows."""
+    bundle = load_bundle(trained)
+    bundle.training = {}
+    bundle.save(tmp_path / "model")
+    rows = "id,review,gold\n1,the film was good,1\n2,the film was bad,0\n"
+    (tmp_path / "A.CSV").write_text(rows)
+    run = CliRunner().invoke
+    words = [str(tmp_path / "model"), str(tmp_path / "A.CSV"), "--text", "review"]
+    assert "say with data.text (or --text)" in str(run(app, ["predict", *words[:2]]).exception)
+    said = run(app, ["predict", *words])
+    assert [line.split("\t")[1] for line in said.output.splitlines()] == ["the film was good", "the film was bad"]
+    assert "data.label (or --label)" in str(run(app, ["evaluate", *words]).exception)
+    assert json.loads(run(app, ["evaluate", *words, "--label", "gold", "--json"]).output)["scores"]["accuracy"] == 1
+
+
+def test_columns_that_nothing_has_are_told(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the film was good\n")
+    run = CliRunner().invoke
+    assert "standard input has none" in str(run(app, ["predict", str(trained), "--text", "a"], input="a\n").exception)
+    said = run(app, ["predict", str(trained), str(tmp_path / "a.txt"), "--text", "a"])
+    assert "is read line by line" in str(said.exception)
+
+
+def test_texts_that_are_cut_are_counted(trained: Path, tmp_path: Path) -> None:
+    """This model reads 20 tokens, two of which are begin and end."""
+    long, short = "the film was good and " * 4 + "long", "the film was good"
+    (tmp_path / "a.tsv").write_text(f"{long}\t1\n{short}\t1\n" * 10 + f"{'film ' * 17}film\t1\n{'film ' * 18}film\t0\n")
+    run, told = CliRunner().invoke, "11 of 22 texts are longer than 20 tokens and are cut"
+    assert f"warning: {told}" in run(app, ["evaluate", str(trained), str(tmp_path / "a.tsv")]).stderr
+    said = run(app, ["predict", str(trained), str(tmp_path / "a.tsv"), "--text", "1", "--json"])
+    assert said.stderr == f"warning: {told}\n"
+    assert [json.loads(line).get("cut", False) for line in said.stdout.splitlines()][:2] == [True, False]
+    events: list[dict[str, Any]] = []
+    data = {name: [str(tmp_path / "a.tsv")] for name in ("train", "dev")}
+    prepare(Asked(recipe(tmp_path, data), tmp_path, events.append))
+    (warning,) = (event["text"] for event in events if event["event"] == "warning")
+    assert warning.startswith("22 of 44 texts are longer than 20 tokens and are cut; data.max_length")
+
+
+def test_the_label_that_f1_is_of_is_named(tmp_path: Path) -> None:
+    for name in ("train", "dev"):
+        rows = [(text, ("OFFENSE", "OTHER")[int(label)]) for text, label in sentences(40)]
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    train(recipe(tmp_path, steps=2, validate_every=2), tmp_path / "run")
+    run = CliRunner().invoke
+    assert "f1 of OTHER  " in run(app, ["evaluate", str(tmp_path / "run")]).output
+    told = json.loads(run(app, ["evaluate", str(tmp_path / "run"), "--json"]).output)
+    assert told["positive"] == "OTHER"
+    assert 0 <= told["scores"]["f1"] <= 1
+    assert "| dev | f1 of OTHER |" in (tmp_path / "run" / "model" / "README.md").read_text()
 
 
 def test_what_was_said_before_a_bad_line_is_not_lost(trained: Path) -> None:

@@ -268,6 +268,9 @@ def test_the_command_fills_in_and_scores(trained: Path, files: Path, tmp_path: P
     said = run(app, ["evaluate", str(trained), str(files / "dev-one.txt"), "--json"])
     dev = json.loads((trained / "model" / "model.json").read_text())["scores"]["dev"]
     assert json.loads(said.output)["scores"]["loss"] == pytest.approx(dev["loss"]["value"], abs=1e-3)
+    assert json.loads(said.output)["examples"] > 1  # rows of the one file
+    said = run(app, ["predict", str(trained), str(files / "dev-one.txt"), "--text", "a"])
+    assert "--text names columns; a model for masked reads none" in str(said.exception)
 
 
 def test_a_text_without_a_mask_is_refused(trained: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import EngineName, Precision, decode_options
+from regard.cli.options import EngineName, Precision, decode_options, refuse_columns
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def evaluate(
         list[str] | None,
         typer.Option("--text", help="Columns with a text, or with the two of a pair, if not training's."),
     ] = None,
+    label: Annotated[str | None, typer.Option(help="The column with the label, if not training's.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -56,8 +57,7 @@ def evaluate(
     from regard.training.prepare import small_set
 
     task = read_facts(model)["task"]
-    if column and task not in ("classification", "tagging"):
-        raise UserError(f"--text is for tables and columns; a model for {task} reads none")
+    refuse_columns(task, {"--text": column, "--label": label})
     if task not in WRITING:
         others = {
             "--against": against, "--output": output, "--with": ensemble, "--beam": beam, "--tokenize": tokenize,
@@ -73,7 +73,7 @@ def evaluate(
         elif task == "two-way":
             _evaluate_two_way(system, model, given, as_json)
         else:
-            _evaluate_reading(system, model, given, column or [], as_json)
+            _evaluate_reading(system, model, given, column or [], label or "", as_json)
         return
     if output is not None and not output.parent.is_dir():
         raise UserError(f"cannot write {output}: there is no folder {output.parent}")
@@ -118,9 +118,11 @@ def evaluate(
             print(f"  {comparison}")
 
 
-def _evaluate_reading(system: "Model", model: Path, files: list[str], columns: list[str], as_json: bool) -> None:
+def _evaluate_reading(
+    system: "Model", model: Path, files: list[str], columns: list[str], label: str, as_json: bool
+) -> None:
     chosen, name = (files, " ".join(files)) if files else _own_set(system, model)
-    examples = system.predictor.examples(chosen, lambda text: typer.echo(f"warning: {text}", err=True), columns)
+    examples = system.predictor.examples(chosen, lambda text: typer.echo(f"warning: {text}", err=True), columns, label)
     _tell(model, name, {"examples": len(examples)}, system.predictor.evaluate(examples), as_json)
 
 
@@ -154,13 +156,16 @@ def _evaluate_two_way(system: "Model", model: Path, files: list[str], as_json: b
 
 
 def _tell(model: Path, name: str, counts: dict[str, int], scores: dict[str, Any], as_json: bool) -> None:
+    positive = scores.pop("positive", "")
     if as_json:
-        print(json.dumps({"set": name, **counts, "scores": scores}, indent=2, ensure_ascii=False))
+        told = {"set": name, **counts} | ({"positive": positive} if positive else {})
+        print(json.dumps(told | {"scores": scores}, indent=2, ensure_ascii=False))
         return
     print(f"{model} on {name}: {', '.join(f'{count:,} {what}' for what, count in counts.items())}")
     types: dict[str, dict[str, float]] = scores.pop("types", {})
     for metric, value in scores.items():
-        print(f"  {metric.replace('_', ' '):<20} {value:.4f}")
+        shown = f"f1 of {positive}" if positive and metric == "f1" else metric.replace("_", " ")
+        print(f"  {shown:<20} {value:.4f}")
     for kind, row in types.items():
         print(f"  {kind:<20} " + "  ".join(f"{n} {v:.0f}" if n == "spans" else f"{n} {v:.4f}" for n, v in row.items()))
 

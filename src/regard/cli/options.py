@@ -15,6 +15,12 @@ def refuse(when: bool, why: str, options: dict[str, Any]) -> None:
             raise UserError(f"{option} {why}")
 
 
+def refuse_columns(task: str, options: dict[str, Any]) -> None:
+    """Tables and columns of words have columns to be named; texts and questions have none."""
+    given = {option: value or None for option, value in options.items()}
+    refuse(task not in ("classification", "tagging"), f"names columns; a model for {task} reads none", given)
+
+
 def decode_options(**given: Any) -> dict[str, Any]:
     """The options that were given, checked."""
     from pydantic import ValidationError

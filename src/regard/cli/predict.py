@@ -29,16 +29,26 @@ def predict(
     Models of masked words take texts with <mask> in them.
     """
     from regard.api import load
+    from regard.bundle import read_facts
+    from regard.cli.options import refuse, refuse_columns
     from regard.data.formats import read_lines
     from regard.decode.translator import WINDOW
+    from regard.tasks.classification import cut_told
 
-    predictor = load(model, device=device).predictor
+    refuse_columns(read_facts(model)["task"], {"--text": column})
+    refuse(not files, "names columns of files; standard input has none", {"--text": column or None})
+    system = load(model, device=device)
+    predictor = system.predictor
     read = (each for file in files or [] for each in predictor.read(file, column or ()))
     rest = read if files else predictor.lines(read_lines(sys.stdin.buffer))
     most = WINDOW if files or not sys.stdin.isatty() else 1  # a person waits for each line
     size = min(16, most)  # the first results come soon
+    cut = total = 0
     while some := list(islice(rest, size)):
         for found in predictor(some):
+            cut, total = cut + getattr(found, "cut", False), total + 1
             print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.table(top))
         sys.stdout.flush()
         size = min(2 * size, most)
+    if told := cut_told(cut, total, system.bundle.max_length):
+        typer.echo(f"warning: {told}", err=True)

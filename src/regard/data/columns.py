@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats import read_lines, read_objects
+from regard.data.formats import ending, read_lines, read_objects
 from regard.errors import UserError
 
 DOCUMENT = "-DOCSTART-"
@@ -35,8 +35,9 @@ def read_sentences(
     """
     found: list[Sentence] = []
     for path in map(Path, paths):
-        json_lines = path.name.removesuffix(".gz").endswith(".jsonl")
-        sentences = list(_objects(path, labelled) if json_lines else _columns(path, word, label, labelled))
+        sentences = list(
+            _objects(path, labelled) if ending(path) == ".jsonl" else _columns(path, word, label, labelled)
+        )
         if not sentences:
             raise UserError(f"{path} has no sentences")
         found += sentences
@@ -95,7 +96,8 @@ def _columns(path: Path, word: str, label: str, labelled: bool) -> Iterator[Sent
     labels: list[str] = []
     begin = columns = 0
     for number, line in enumerate(read_lines(path), 1):
-        cells = line.rstrip("\r").split("\t") if "\t" in line else line.split()
+        line = line.rstrip("\r")
+        cells = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))  # a no-break space parts no words
         if not any(cell.strip() for cell in cells) or cells[0].strip() == DOCUMENT:
             if words:
                 yield Sentence(tuple(words), tuple(labels), f"{path}, line {begin}")

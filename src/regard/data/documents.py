@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.formats import read_lines, read_objects
+from regard.data.formats import ending, read_lines, read_objects
 from regard.errors import UserError
 from regard.files import checksum, whole_folder
 from regard.text import Tokenizer
@@ -36,7 +36,7 @@ def documents(paths: Sequence[str | Path], unit: Unit, key: str = "text") -> Ite
     unit: what a document is. Of .jsonl files each line is one, under `key`.
     """
     for path in paths:
-        if str(path).removesuffix(".gz").endswith(".jsonl"):
+        if ending(path) == ".jsonl":
             found: Iterable[Piece] = (Piece(text) for text in _objects(path, key))
         elif unit == "line":
             found = (Piece(line) for line in read_lines(path))

@@ -148,7 +148,7 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
 def _parser(files: Sequence[Path], keys: tuple[str, str]) -> Parse:
     """How one row of these files becomes a pair, judged by the number of files and their names."""
     formats = {".tsv": _from_tsv, ".jsonl": _from_json, ".json": _from_json}
-    found = [formats.get(path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix) for path in files]
+    found = [formats.get(ending(path)) for path in files]
     names = " and ".join(str(path) for path in files)
     if len(files) == 2:
         if any(found):
@@ -257,12 +257,18 @@ def _count_lines(path: Path) -> int:
     return count + (last != b"\n")
 
 
+def ending(path: str | Path) -> str:
+    """What tells a file's format: .tsv of a.TSV.gz."""
+    name = str(path).lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if it is .gz; what the system has to say against it becomes a UserError."""
     try:
         with path.open("rb") as plain:
-            if path.suffix == ".gz":
+            if path.suffix.lower() == ".gz":
                 yield cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=plain), CHUNK))
             else:
                 yield plain

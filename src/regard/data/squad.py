@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats import parse_object, read_lines, read_objects
+from regard.data.formats import ending, parse_object, read_lines, read_objects
 from regard.errors import UserError
 
 
@@ -41,11 +41,11 @@ def read_questions(
     wrong: list[str] = []
     lost = total = 0
     for path in map(Path, paths):
-        name = path.name.removesuffix(".gz")
-        if not name.endswith((".json", ".jsonl")):
+        kind = ending(path)
+        if kind not in (".json", ".jsonl"):
             raise UserError(f"{path}: questions are read from .json (SQuAD) or .jsonl files (or .gz of these)")
         before = total
-        for where, context, given in _lines(path) if name.endswith(".jsonl") else _articles(path):
+        for where, context, given in _lines(path) if kind == ".jsonl" else _articles(path):
             total += 1
             question = Question(context, _text(given, "question", where), (), where, str(given.get("id", "")))
             if not labelled:

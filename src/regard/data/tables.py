@@ -4,9 +4,11 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-from regard.data.formats import read_lines, read_objects
+from regard.data.formats import ending, read_lines, read_objects
 from regard.errors import UserError
 
 KINDS = (".tsv", ".csv", ".jsonl")
@@ -25,25 +27,79 @@ class Example:
     where: str  # file and line
 
 
-def read_examples(
-    paths: Sequence[str | Path], texts: Sequence[str] = (), label: str = "", *, labelled: bool = True
-) -> list[Example]:
-    """All rows. texts, label: columns by name or number from 1; by default the first and the last of two.
+@dataclass(frozen=True)
+class _Head:
+    """The first row of a file: the columns' names, or an example, whose columns have numbers."""
 
-    Without labels, a file that has as many columns as there are texts is taken as it is.
+    path: Path
+    cells: list[str]
+    named: bool
+
+    @cached_property
+    def names(self) -> list[str]:
+        return self.cells if self.named else [str(i + 1) for i in range(len(self.cells))]
+
+    @cached_property
+    def lower(self) -> list[str]:
+        return [name.lower() for name in self.names]
+
+    @property
+    def shown(self) -> str:
+        return ", ".join(cell[:30] for cell in self.cells[:20])
+
+    def find(self, name: str) -> int:
+        if name.lower() in self.lower:  # a number may be a name too
+            return self.lower.index(name.lower())
+        if self.has_number(name):
+            return int(name) - 1
+        raise UserError(
+            f"{self.path} has no column {name!r}; its first line is: {self.shown}. A number from 1 will do too"
+        )
+
+    def has_number(self, name: str) -> bool:
+        return name.isdecimal() and 1 <= int(name) <= len(self.cells)
+
+    def known(self, names: Sequence[str], others: Sequence[int]) -> list[int]:
+        """The first column that has one of these names, if there is one that is not among the others."""
+        places = (self.lower.index(name) for name in names if name in self.lower)
+        return [place for place in places if place not in others][:1]
+
+    def has_texts_alone(self, texts: Sequence[str]) -> bool:
+        """Whether there is a column for each text, under no names that could tell another order."""
+        told = self.named and len(texts) > 1
+        return len(self.cells) == len(texts) and not told and not all(map(self.has_number, texts))
+
+    def refuse_pairs(self) -> None:
+        known = next((name for name in TEXTS if name in self.lower), "")
+        if PAIRS.get(known) in self.lower:
+            raise UserError(
+                f"{self.path} has {known!r} and {PAIRS[known]!r}; "
+                "say with data.text (or --text) which are read, one or both"
+            )
+
+
+def read_examples(
+    paths: Sequence[str | Path],
+    texts: Sequence[str] = (),
+    label: str = "",
+    *,
+    labelled: bool = True,
+    alone: bool = False,
+) -> list[Example]:
+    """All rows. texts, label: columns by name or number from 1; by default those whose names are known, or are left.
+
+    alone: a file without these columns may have the texts alone, in their order.
     """
     found: list[Example] = []
     for path in map(Path, paths):
         rows = _rows(path)
-        head = next(rows, None)
-        if head is None:
+        opening = next(rows, None)
+        if opening is None:
             raise UserError(f"{path} is empty")
-        shown = list(map(str, head[1]))
-        names, first = _names(path, shown, [*texts, label], labelled)
-        bare = not labelled and len(names) == max(1, len(texts))
-        columns = list(range(len(names))) if bare else _columns(path, names, texts, label, labelled, shown)
-        rows = rows if first else _some(rows, path)
-        for where, cells in [*([head] if first else []), *rows]:
+        head = _head(path, opening[1], [*texts, label], labelled)
+        names, columns = head.names, _columns(head, texts, label, labelled, alone)
+        rows = _some(rows, path) if head.named else chain([opening], rows)
+        for where, cells in rows:
             if len(cells) <= max(columns):
                 raise UserError(f"{where}: {len(cells)} columns, where {max(columns) + 1} are needed")
             if len(cells) > len(names):
@@ -58,7 +114,7 @@ def read_examples(
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    kind = Path(path.name.removesuffix(".gz")).suffix
+    kind = ending(path)
     if kind not in KINDS:
         raise UserError(f"{path}: examples are read from {', '.join(KINDS)} files (or .gz of these)")
     if kind == ".tsv":
@@ -117,16 +173,14 @@ def _cell(value: object, name: str, where: str) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _names(path: Path, head: list[str], asked: Sequence[str], labelled: bool) -> tuple[list[str], bool]:
-    """The columns' names, and whether the first row is an example itself: it is when it names nothing that is asked."""
-    if path.name.removesuffix(".gz").endswith(".jsonl"):
-        return head, False
-    cells = [cell.strip().lower() for cell in head]
-    wanted = [name.lower() for name in asked if name and not name.isdecimal()]
-    known = any(cell in TEXTS for cell in cells) and (not labelled or any(cell in LABELS for cell in cells))
-    if all(name in cells for name in wanted) if wanted else known:
-        return [cell.strip() for cell in head], False
-    return [str(i + 1) for i in range(len(head))], True
+def _head(path: Path, cells: Sequence[object], asked: Sequence[str], labelled: bool) -> _Head:
+    """The first row is an example itself when it names nothing that is asked, or known."""
+    shown = [str(cell).strip() for cell in cells]
+    if ending(path) == ".jsonl":
+        return _Head(path, shown, True)
+    lower = {cell.lower() for cell in shown}
+    known = not lower.isdisjoint(TEXTS) and not (labelled and lower.isdisjoint(LABELS))
+    return _Head(path, shown, known or any(name.lower() in lower for name in asked if name and not name.isdecimal()))
 
 
 def _some(rows: Iterator[Row], path: Path) -> Iterator[Row]:
@@ -138,34 +192,32 @@ def _some(rows: Iterator[Row], path: Path) -> Iterator[Row]:
     yield from rows
 
 
-def _columns(
-    path: Path, names: list[str], texts: Sequence[str], label: str, labelled: bool, head: list[str]
-) -> list[int]:
-    """head: the first row, which shows what there is where no names were found."""
-    lower = [name.lower() for name in names]
-    shown = ", ".join(cell.strip()[:30] for cell in head[:20])
-
-    def find(name: str) -> int:
-        if name.lower() in lower:  # a number may be a name too
-            return lower.index(name.lower())
-        if name.isdecimal() and 1 <= int(name) <= len(names):
-            return int(name) - 1
-        raise UserError(f"{path} has no column {name!r}; its first line is: {shown}. A number from 1 will do too")
-
-    known = next((name for name in TEXTS if name in lower), "")
-    if not texts and PAIRS.get(known) in lower:
+def _columns(head: _Head, texts: Sequence[str], label: str, labelled: bool, alone: bool) -> list[int]:
+    """Those of the texts, and that of the label."""
+    if alone and head.has_texts_alone(texts):
+        return list(range(len(texts)))
+    chosen, marked = [head.find(name) for name in texts], [head.find(label)] if label else []
+    if set(chosen) & set(marked):
         raise UserError(
-            f"{path} has {known!r} and {PAIRS[known]!r}; say with data.text (or --text) which are read, one or both"
+            f"{head.path}: column {label!r} is the label; say with data.text (or --text) which has the text"
         )
-    chosen = [find(name) for name in texts] or [lower.index(known) if known else 0]
-    if not labelled:
-        return chosen
-    if label:
-        return [*chosen, find(label)]
-    named = next((lower.index(n) for n in LABELS if n in lower), None)
-    if named is None and len(names) != len(chosen) + 1:
+    if not texts:
+        head.refuse_pairs()
+    if labelled and not marked:
+        marked = head.known(LABELS, chosen)
+    if not chosen:
+        chosen = head.known(TEXTS, marked)
+    left = [i for i in range(len(head.cells)) if i not in (*chosen, *marked)]
+    if labelled and not head.named and not chosen and not marked:
+        left, marked = left[:-1], left[-1:]  # where nothing has a name, the label comes last
+    if len(left) == 1 and not chosen:
+        chosen = left
+    elif len(left) == 1 and labelled and not marked:
+        marked = left
+    if not chosen or (labelled and not marked):
+        label_too = "with data.label (or --label) which one is the label, and " if labelled else ""
         raise UserError(
-            f"{path} has {len(names)} columns, the first line is: {shown}; say with data.label which one is the label "
-            "(a name or a number from 1), and with data.text which one is the text"
+            f"{head.path} has {len(head.cells)} columns, the first line is: {head.shown}; say {label_too}"
+            "with data.text (or --text) which one is the text (a name or a number from 1)"
         )
-    return [*chosen, named if named is not None else next(i for i in range(len(names)) if i not in chosen)]
+    return [*chosen, *marked]

@@ -44,8 +44,14 @@ class Reader:
         found = []
         for example, first, second in zip(examples, firsts, seconds, strict=True):
             tokens, begin = framed(self.tokenizer.specials, first, second, self.longest)
-            found.append(Row(tokens, begin, self._target(example, numbers) if labelled else self._no_target()))
+            cut = len(tokens) < len(self.tokenizer.specials.framed(first, second)[0])
+            found.append(Row(tokens, begin, self._target(example, numbers) if labelled else self._no_target(), cut))
         return found
+
+    @property
+    def positive(self) -> str:
+        """Of two labels the one whose F1 is told: the last."""
+        return self.labels[1] if self.kind == "one" and len(self.labels) == 2 else ""
 
     def _no_target(self) -> Any:
         return np.zeros(len(self.labels), dtype=np.float32) if self.kind == "several" else 0
@@ -154,6 +160,8 @@ class ClassificationTask:
         for name, rows in (("dev", self.dev), ("test", self.test)):
             if rows:
                 found[name] = kept(self.reader.scores(rows, self.reader.outputs(model, rows)))
+                if self.reader.positive:
+                    found[name]["f1"]["of"] = self.reader.positive
         return found
 
 
@@ -175,10 +183,19 @@ def prepare(asked: Asked) -> tuple[ClassificationTask, dict[str, Any]]:
         train, dev = hold_out(train, asked)
     tokenizer = tokenizer_for(asked, (text for example in train for text in example.texts))
     reader = Reader(tokenizer, names, data.labels, data.max_length)
-    task = ClassificationTask(recipe, reader, *map(reader.rows, (train, dev, test)))
+    sets = [reader.rows(examples) for examples in (train, dev, test)]
+    if told := cut_told(sum(row.cut for rows in sets for row in rows), sum(map(len, sets)), data.max_length):
+        asked.tell({"event": "warning", "text": f"{told}; data.max_length says how many are read"})
+    task = ClassificationTask(recipe, reader, *sets)
     told = f"{len(names)} labels" if names else "a number each"
+    told += f", f1 is that of {reader.positive!r}" if reader.positive else ""
     asked.tell({"event": "prepare", "text": f"{len(train):,} training examples, {len(dev):,} dev; {told}"})
     return task, {"data": fingerprint(data.train), "pairs": len(train), "tokenizers": [tokenizer.checksum] * 2}
+
+
+def cut_told(cut: int, total: int, longest: int) -> str:
+    """How many of some texts are not read to their ends; nothing if all are."""
+    return f"{cut:,} of {total:,} texts are longer than {longest:,} tokens and are cut" if cut else ""
 
 
 def _warn_of_header(examples: Sequence[Example], asked: Asked) -> None:

@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 def of_classes(truth: Ints, probabilities: Floats) -> dict[str, float]:
     """truth: N. probabilities: N C. Macro F1 is over the classes that are there or are guessed.
 
-    Of two classes there is the F1 of the last one too, the positive one.
+    Of two classes there is the F1 of the last one too, which is called the positive one.
     """
     classes = probabilities.shape[1]
     guesses = probabilities.argmax(1)

@@ -26,6 +26,7 @@ class Row:
     tokens: Tokens
     second: int
     target: Any = None
+    cut: bool = False  # something of the texts is left out
 
 
 @dataclass(frozen=True)

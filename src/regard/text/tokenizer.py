@@ -233,6 +233,11 @@ class Tokenizer:
             return {i: token for token, i in vocabulary.items()}
         return {i: token if i in self.specials.ids else _shown(token) for token, i in vocabulary.items()}
 
+    @cached_property
+    def words(self) -> list[int]:
+        """The ids that are text."""
+        return sorted(set(self._looks) - self.specials.ids)
+
     def __len__(self) -> int:
         return self._inner.get_vocab_size(with_added_tokens=True)
 
