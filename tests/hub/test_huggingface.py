@@ -215,6 +215,79 @@ def test_the_tokenizer_says_the_same(tmp_path: Path) -> None:
     assert back("The man", "eats.")["token_type_ids"] == reference("The man", "eats.")["token_type_ids"]
 
 
+def encoded(folder: Path, text: str) -> tuple[list[int], list[int]]:
+    """By us, and by them."""
+    tokenizer = huggingface.read(folder).source
+    plain = transformers.AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
+    return tokenizer.specials.framed(tokenizer.encode(text))[0], plain
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"tokenize_chinese_chars": False}, {"do_lower_case": False}, {"additional_special_tokens": ["[E1]"]}],
+    ids=str,
+)
+def test_a_list_of_tokens_is_read_with_what_stands_beside_it(tmp_path: Path, settings: dict[str, Any]) -> None:
+    folder = written(theirs("Bert", "Model"), tmp_path, "Bert")
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "日本", "日", "本", "[", "e", "##1", "]", "[E1]"]
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"} | settings))
+    (folder / "added_tokens.json").write_text(json.dumps({"<url>": 14, "<user>": 15}))
+    ours, expected = encoded(folder, "The 日本 <user> [E1] <url>")
+    assert ours == expected
+
+
+def test_marks_that_a_model_was_taught_are_found(tmp_path: Path) -> None:
+    """Special symbols of its own, in its tokenizer.json; those of every model stay text."""
+    folder = written(theirs("Bert", "ForTokenClassification"), tmp_path, "Bert")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[E1]", "[/E1]"]})
+    tokenizer.save_pretrained(folder)
+    ours, expected = encoded(folder, "the [E1] man [/E1] eats")
+    assert ours == expected
+    bundle = huggingface.read(folder)
+    bundle.save(tmp_path / "ours")
+    assert load_bundle(tmp_path / "ours").source.encode("the [E1] man") == bundle.source.encode("the [E1] man")
+    assert bundle.source.specials.end not in bundle.source.encode("the [SEP] man")
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_a_space_before_the_first_word_if_theirs_has_one(tmp_path: Path, prefix: bool) -> None:
+    folder = written(theirs("Roberta", "Model"), tmp_path, "Roberta")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": prefix}))
+    ours, expected = encoded(folder, "a a")
+    assert ours == expected
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+def test_other_ways_to_cut_texts_are_refused(tmp_path: Path, file: str) -> None:
+    folder = written(theirs("Bert", "Model"), tmp_path, "Bert")
+    told = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
+    (folder / file).write_text(json.dumps(told | {"tokenizer_class": "BertJapaneseTokenizer"}))
+    with pytest.raises(UserError, match="how a BertJapaneseTokenizer cuts texts is not known"):
+        huggingface.read(folder)
+
+
+def test_tokens_without_a_row_and_rows_without_a_token(tmp_path: Path) -> None:
+    folder = written(theirs("Bert", "ForMaskedLM", vocab_size=64), tmp_path / "padded", "Bert")
+    bundle = huggingface.read(folder)
+    found = Model([bundle]).predict("the [MASK] eats")
+    assert set(found.masks[0]) <= {word.removeprefix("##") for word in WORDS}
+    bundle.save(tmp_path / "ours")
+    assert 'predict("a [MASK] of text")' in (tmp_path / "ours" / "README.md").read_text()
+    folder = written(theirs("Bert", "Model", vocab_size=12), tmp_path / "short", "Bert")
+    with pytest.raises(UserError, match=r"counts up to 12 \('\.'\), the model's vocab_size is 12"):
+        huggingface.read(folder)
+
+
+def test_a_token_that_is_listed_twice_is_the_last(tmp_path: Path) -> None:
+    folder = written(theirs("Bert", "ForMaskedLM"), tmp_path, "Bert")
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "the", "man"]))
+    bundle = huggingface.read(folder)
+    assert bundle.source.encode("the man") == [6, 7]
+    assert len(Model([bundle]).predict("the [MASK]").masks[0]) > 0
+
+
 def test_a_token_that_ends_a_line_elsewhere(tmp_path: Path) -> None:
     """U+2028 is a token of the Chinese model's list, and no end of its line."""
     folder = written(theirs("Bert", "Model"), tmp_path / "theirs", "Bert")
@@ -245,6 +318,51 @@ def test_pickles_are_read_when_they_are_allowed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--allow-pickle"):
         huggingface.read(folder)
     same(ours(huggingface.read(folder, allow_pickle=True).model, "Bert"), outputs(model, "Bert", "Model"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"state_dict": {"x": torch.zeros(1)}}, r"no tensors by name: state_dict is of type dict; save"),
+        ([torch.zeros(1)], "no tensors by name: its content is of type list"),
+        ({"x": Path("code")}, "holds more than tensors, which is not read: it could run any code$"),
+    ],
+    ids=["nested", "list", "code"],
+)
+def test_pickles_of_anything_else_are_told(tmp_path: Path, content: Any, words: str) -> None:
+    folder = written(theirs("Bert", "Model"), tmp_path, "Bert")
+    (folder / "model.safetensors").unlink()
+    torch.save(content, folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match=words):
+        huggingface.read(folder, allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "words"),
+    [
+        ("ForMaskedLM", {"tie_word_embeddings": False}, "tie_word_embeddings = False is not known"),
+        ("Model", {"tie_word_embeddings": False}, ""),  # nothing is guessed
+        ("Model", {"is_decoder": True}, "is_decoder = True is not known"),
+        ("Model", {"add_cross_attention": True}, "add_cross_attention = True is not known"),
+        ("Model", {"architectures": "BertModel"}, "architectures is 'BertModel', expected a list"),
+        ("Model", {"pad_token_id": "x"}, "pad_token_id is 'x', expected a number"),
+        ("Model", {"hidden_dropout_prob": None}, r"config\.json: drop: Input should be a valid number"),
+        ("Model", {"classifier_dropout": 1.0}, r"config\.json: drop: Input should be less than 1"),
+        ("Model", {"classifier_dropout": "x"}, r"config\.json: drop: Input should be a valid number"),
+        ("ForSequenceClassification", {"id2label": ["a", "b", "c"]}, r"id2label is \['a', 'b', 'c'\], expected names"),
+        ("ForSequenceClassification", {"id2label": {"x": "a"}}, "id2label is {'x': 'a'}, expected names"),
+        ("ForSequenceClassification", {"problem_type": ["x"]}, "problem_type .* is not known"),
+    ],
+)
+def test_what_a_config_says_is_not_passed_over(tmp_path: Path, kind: str, change: dict[str, Any], words: str) -> None:
+    folder = written(theirs("Bert", kind), tmp_path, "Bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    if not words:
+        assert huggingface.read(folder).task == "encoding"
+        return
+    with pytest.raises(UserError, match=words):
+        huggingface.read(folder)
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

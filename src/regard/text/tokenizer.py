@@ -191,10 +191,10 @@ class Tokenizer:
     def _pieces(self) -> list[bytes]:
         state = json.loads(self._inner.to_str())
         if self.kind == IMPORTED:
-            byte_level, look = (state["decoder"] or {}).get("type") == "ByteLevel", _surface_of(state)
+            byte_level, look = _is_byte_level(state), _surface_of(state)
         else:
             byte_level, look = KINDS[self.kind].byte_level, str
-        plain = {entry["id"] for entry in state["added_tokens"]} if byte_level else set()
+        plain = _plain(state)
 
         def made(number: int) -> bytes:
             if number in self.specials.ids:
@@ -227,8 +227,9 @@ class Tokenizer:
     def _looks(self) -> dict[int, str]:
         vocabulary = self._inner.get_vocab(with_added_tokens=True)
         if self.kind == IMPORTED:
-            look = _surface_of(json.loads(self._inner.to_str()))
-            return {i: token if i in self.specials.ids else look(token) for token, i in vocabulary.items()}
+            state = json.loads(self._inner.to_str())
+            look, plain = _surface_of(state), self.specials.ids | _plain(state)
+            return {i: token if i in plain else look(token) for token, i in vocabulary.items()}
         if not KINDS[self.kind].byte_level:
             return {i: token for token, i in vocabulary.items()}
         return {i: token if i in self.specials.ids else _shown(token) for token, i in vocabulary.items()}
@@ -385,12 +386,21 @@ def _fragment(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("regard.fragment", _fragment)
 
 
+def _is_byte_level(state: dict[str, Any]) -> bool:
+    return (state["decoder"] or {}).get("type") == "ByteLevel"
+
+
+def _plain(state: dict[str, Any]) -> set[int]:
+    """The ids of added tokens, which a vocabulary of bytes has as they are."""
+    return {entry["id"] for entry in state["added_tokens"]} if _is_byte_level(state) else set()
+
+
 def _surface_of(state: dict[str, Any]) -> Callable[[str], str]:
     """How an imported vocabulary's tokens look: it marks where a word begins, or where one goes on."""
     if state["model"]["type"] == "WordPiece":
         going_on = state["model"]["continuing_subword_prefix"]
         return lambda token: token.removeprefix(going_on) if token.startswith(going_on) else " " + token
-    if (state["decoder"] or {}).get("type") == "ByteLevel":
+    if _is_byte_level(state):
         return _shown
     if (state["decoder"] or {}).get("type") == "BPEDecoder":
         return lambda token: token.replace(state["decoder"]["suffix"], " ")

@@ -5,26 +5,30 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Inner
-from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
 from regard.bundle import Bundle
 from regard.errors import UserError
 from regard.hub.huggingface.layout import (
     ACTIVATIONS,
+    architecture,
     byte_level,
+    imported,
     own_tokenizer,
-    read_json,
+    read_settings,
     read_tokenizer,
     require_numbers,
+    require_plain,
+    require_rows,
     shaped,
     write,
 )
 from regard.models import HEADS, Bert, BertConfig, HeadConfig
 from regard.models.heads import Answerer, Classifier
 from regard.nn.initial import Unfilled
-from regard.text import IMPORTED, Specials, Tokenizer
+from regard.text import Specials, Tokenizer
 
 # Which head a class of theirs has, and what that head's layers are called there.
 CLASSES = {
@@ -36,6 +40,8 @@ NUMBERS = (
     "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings",
     "vocab_size",
 )  # fmt: skip
+PLAIN = {"is_decoder": False, "add_cross_attention": False}
+CUTTERS = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")  # with a vocab.txt, in the same way
 FAMILIES = {"bert": "Bert", "roberta": "Roberta"}
 # What a classifier says of a text: our data.labels, and their problem_type.
 PROBLEMS = {"one": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
@@ -45,9 +51,12 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
     """A folder in their layout as a bundle of ours."""
     family = str(config["model_type"])
     task = _task(config, family)
-    labels = _labels(config, weights) if task in ("classification", "tagging") else []
+    require_plain(config, PLAIN | ({"tie_word_embeddings": True} if task == "masked" else {}))
+    labels = _labels(config, weights, folder) if task in ("classification", "tagging") else []
     kind = _kind(config, labels) if task == "classification" else "one"
-    head = HeadConfig(
+    head = shaped(
+        HeadConfig,
+        folder,
         pooling="first" if task == "classification" or any("pooler.dense" in name for name in weights) else "mean",
         next_sentence=any(name.startswith("cls.seq_relationship") for name in weights),
         drop=_drop(config),
@@ -55,7 +64,8 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
     with Unfilled():
         model = HEADS[task](Bert(_shape(config, family, folder)), head, len(labels) or 2)
     _fill(model, weights, family, folder)
-    tokenizer = own_tokenizer(folder) or _tokenizer(folder, config, family)
+    tokenizer = own_tokenizer(folder) or _tokenizer(folder, family)
+    require_rows(tokenizer, model.config.vocabulary, folder)
     facts: dict[str, Any] = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
     if kind != "one":
         facts["recipe"] = {"task": task, "data": {"labels": kind}}
@@ -102,9 +112,12 @@ def _first_position(family: str, pad: int) -> int:
     return pad + 1 if family == "roberta" else 0
 
 
-def _labels(config: dict[str, Any], weights: dict[str, Tensor]) -> list[str]:
+def _labels(config: dict[str, Any], weights: dict[str, Tensor], folder: Path) -> list[str]:
     """A name for each row of the last layer. What has no names of its own is called as `transformers` calls it."""
-    named = {int(key): str(name) for key, name in (config.get("id2label") or {}).items()}
+    told = config.get("id2label") or {}
+    if not isinstance(told, dict) or not all(key.isdecimal() for key in told):
+        raise UserError(f"{folder / 'config.json'}: id2label is {told!r:.80}, expected names by their numbers")
+    named = {int(key): str(name) for key, name in told.items()}
     last = next((n for n in ("classifier.out_proj.weight", "classifier.weight") if n in weights), None)
     rows = len(named) if last is None else len(weights[last])
     return [named.get(i, f"LABEL_{i}") for i in range(rows)]
@@ -113,7 +126,7 @@ def _labels(config: dict[str, Any], weights: dict[str, Tensor]) -> list[str]:
 def _kind(config: dict[str, Any], labels: list[str]) -> str:
     """One label, several, or a number; as `transformers` guesses when the model does not say."""
     guessed = PROBLEMS["number" if len(labels) == 1 else "one"]
-    told = config.get("problem_type") or guessed
+    told = str(config.get("problem_type") or guessed)
     kinds = {theirs: ours for ours, theirs in PROBLEMS.items()}
     if told not in kinds:
         raise UserError(f"problem_type {told!r} is not known; known: {', '.join(kinds)}")
@@ -154,23 +167,23 @@ def _names(model: Any, family: str) -> Iterator[tuple[str, str]]:
 
 
 def _task(config: dict[str, Any], family: str) -> str:
-    name = next(iter(config.get("architectures") or []), f"{FAMILIES[family]}Model")
+    name = architecture(config, f"{FAMILIES[family]}Model")
     kind = name.removeprefix(FAMILIES[family])
     if kind not in CLASSES:
         raise UserError(f"a {name} is not known; known: {', '.join(FAMILIES[family] + kind for kind in CLASSES)}")
     return CLASSES[kind]
 
 
-def _drop(config: dict[str, Any]) -> float:
+def _drop(config: dict[str, Any]) -> Any:
     """Before the last layer; where nothing is said of it, as everywhere."""
     drop = config.get("classifier_dropout")
-    return float(config.get("hidden_dropout_prob", 0.1) if drop is None else drop)
+    return config.get("hidden_dropout_prob", 0.1) if drop is None else drop
 
 
 def _shape(config: dict[str, Any], family: str, folder: Path) -> BertConfig:
-    pad = config.get("pad_token_id")
-    first = _first_position(family, 1 if pad is None else int(pad))
     told = require_numbers(config, NUMBERS, folder)
+    pad = 1 if config.get("pad_token_id") is None else require_numbers(config, ["pad_token_id"], folder)["pad_token_id"]
+    first = _first_position(family, pad)
     activation = str(config.get("hidden_act", "gelu"))
     if activation not in ACTIVATIONS:
         raise UserError(f"the activation {activation!r} is not known; known: {', '.join(ACTIVATIONS)}")
@@ -240,7 +253,7 @@ def _fill(model: Any, weights: dict[str, Tensor], family: str, folder: Path) -> 
             parameter.copy_(found)
 
 
-def _tokenizer(folder: Path, config: dict[str, Any], family: str) -> Tokenizer:
+def _tokenizer(folder: Path, family: str) -> Tokenizer:
     inner = read_tokenizer(folder, _wordpiece if family == "bert" else byte_level)
     names = (
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -252,7 +265,7 @@ def _tokenizer(folder: Path, config: dict[str, Any], family: str) -> Tokenizer:
         if number is None:
             raise UserError(f"the tokenizer in {folder} has no {name}")
     pad, unk, begin, end, mask = (number or 0 for number in ids.values())
-    return Tokenizer(IMPORTED, inner, Specials(pad, unk, begin, end, mask, doubled=family == "roberta"))
+    return imported(inner, Specials(pad, unk, begin, end, mask, doubled=family == "roberta"))
 
 
 def _wordpiece(folder: Path) -> Inner:
@@ -260,15 +273,42 @@ def _wordpiece(folder: Path) -> Inner:
     path = folder / "vocab.txt"
     if not path.exists():
         raise UserError(f"{folder} has neither tokenizer.json nor vocab.txt")
-    settings = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
-    lower = bool(settings.get("do_lower_case", True))
+    settings = read_settings(folder)
+    kind = settings.get("tokenizer_class") or read_settings(folder, "config.json").get("tokenizer_class") or CUTTERS[0]
+    if str(kind).removesuffix("Fast") not in CUTTERS:
+        raise UserError(
+            f"{folder}: how a {kind} cuts texts is not known; known: {', '.join(CUTTERS)}, or a tokenizer.json"
+        )
     lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # a token may be U+2028
     vocabulary = {token: i for i, token in enumerate(lines)}
+    # Of a token that is listed twice the last is used; the number before it is kept under what no word can be.
+    vocabulary |= {f"{token} {i}": i for i, token in enumerate(lines) if vocabulary[token] != i}
     inner = Inner(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    inner.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=settings.get("strip_accents"))
+    inner.normalizer = normalizers.BertNormalizer(
+        lowercase=bool(settings.get("do_lower_case", True)),
+        strip_accents=settings.get("strip_accents"),
+        handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+    )
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.decoder = decoders.WordPiece()
+    _add(inner, folder, settings)
     return inner
+
+
+def _add(inner: Inner, folder: Path, settings: dict[str, Any]) -> None:
+    """Tokens that stand whole in a text, beside its pieces: marks around names, say."""
+    special = read_settings(folder, "special_tokens_map.json") | settings
+    marks = [
+        mark["content"] if isinstance(mark, dict) else mark for mark in special.get("additional_special_tokens", ())
+    ]
+    numbers = read_settings(folder, "added_tokens.json")
+    numbers |= {e["content"]: int(number) for number, e in settings.get("added_tokens_decoder", {}).items()}
+    for token in sorted(
+        {*numbers, *marks}, key=lambda token: numbers.get(token, len(numbers) + inner.get_vocab_size())
+    ):
+        inner.add_tokens([AddedToken(token, normalized=token not in marks)])
+        if inner.token_to_id(token) != numbers.get(token, inner.token_to_id(token)):
+            raise UserError(f"{folder}: the number of the added token {token!r} is not that after vocab.txt's")
 
 
 def _tokenizer_config(bundle: Bundle, segments: int) -> dict[str, Any]:

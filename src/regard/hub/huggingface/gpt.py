@@ -13,27 +13,32 @@ from regard.bundle import Bundle
 from regard.errors import UserError
 from regard.hub.huggingface.layout import (
     ACTIVATIONS,
+    architecture,
     byte_level,
+    imported,
     own_tokenizer,
     read_tokenizer,
     require_numbers,
+    require_plain,
+    require_rows,
     shaped,
     vocabulary_and_merges,
     write,
 )
 from regard.models import GPT, GPTConfig
 from regard.nn.initial import Unfilled
-from regard.text import IMPORTED, Specials, Tokenizer
+from regard.text import Specials, Tokenizer
 
 CLASSES = {"gpt2": ("GPT2LMHeadModel", "GPT2Model"), "openai-gpt": ("OpenAIGPTLMHeadModel", "OpenAIGPTModel")}
 END = {"gpt2": "<|endoftext|>", "openai-gpt": "<unk>"}  # GPT has no end symbol; its unknown one stands for it
 PREFIX = "transformer."
+PLAIN = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
 
 
 def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bundle:
     """A folder in their layout as a bundle of ours."""
     family = str(config["model_type"])
-    kind = next(iter(config.get("architectures") or []), CLASSES[family][0])
+    kind = architecture(config, CLASSES[family][0])
     if kind not in CLASSES[family]:
         raise UserError(f"a {kind} is not known; known: {', '.join(CLASSES[family])}")
     with Unfilled():
@@ -52,6 +57,7 @@ def read(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Bu
             for part, tensor in zip(ours, joined.chunk(len(ours)), strict=True):
                 own[part].copy_(tensor)
     tokenizer = own_tokenizer(folder) or _tokenizer(folder, family)
+    require_rows(tokenizer, model.config.vocabulary, folder)
     facts = {"imported": {"from": family, "name": str(config.get("_name_or_path", ""))}}
     longest = model.config.max_positions
     texts = ("text", "text")
@@ -114,9 +120,7 @@ def _turned(name: str) -> bool:
 
 def _shape(config: dict[str, Any], family: str, folder: Path) -> GPTConfig:
     told = require_numbers(config, ("n_embd", "n_head", "n_layer", "n_positions", "vocab_size"), folder)
-    for key, plain in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
-        if config.get(key, plain) != plain:
-            raise UserError(f"{key} = {config[key]} is not known here")
+    require_plain(config, PLAIN)
     activation = str(config.get("activation_function" if family == "gpt2" else "afn", "gelu_new"))
     if family == "openai-gpt" and activation == "gelu":
         activation = "gelu_new"  # what the class of that name computes
@@ -172,7 +176,7 @@ def _tokenizer(folder: Path, family: str) -> Tokenizer:
     end = inner.token_to_id(END[family])
     if end is None:
         raise UserError(f"the tokenizer in {folder} has no {END[family]}")
-    return Tokenizer(IMPORTED, inner, Specials(end, end, end, end))
+    return imported(inner, Specials(end, end, end, end))
 
 
 def _words(folder: Path) -> Inner:

@@ -1,6 +1,7 @@
 """What a folder in the Hugging Face layout holds, whatever the model: JSON, tensors, tokenizer files."""
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from torch import Tensor
 from regard.bundle import save_tensors
 from regard.errors import UserError
 from regard.files import whole_folder
-from regard.text import Tokenizer
+from regard.text import IMPORTED, Specials, Tokenizer
 
 Shape = TypeVar("Shape", bound=BaseModel)
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
@@ -34,6 +35,26 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def read_settings(folder: Path, name: str = "tokenizer_config.json") -> dict[str, Any]:
+    """Of a file that need not be there."""
+    return read_json(folder / name) if (folder / name).exists() else {}
+
+
+def architecture(config: dict[str, Any], otherwise: str) -> str:
+    """The class of theirs that the weights are of."""
+    told = config.get("architectures") or [otherwise]
+    if not isinstance(told, list):
+        raise UserError(f"architectures is {told!r}, expected a list with the name of a class")
+    return str(told[0])
+
+
+def require_plain(config: dict[str, Any], plain: dict[str, bool]) -> None:
+    """Switches that change what a model computes, and are known in one position alone, which absent ones have."""
+    for key, known in plain.items():
+        if config.get(key, known) != known:
+            raise UserError(f"{key} = {config[key]} is not known here")
+
+
 def require_numbers(config: dict[str, Any], names: Sequence[str], folder: Path) -> dict[str, int]:
     """What must be there, and be a number."""
     for name in names:
@@ -47,7 +68,9 @@ def shaped(kind: type[Shape], folder: Path, **fields: Any) -> Shape:
     try:
         return kind(**fields)
     except ValidationError as error:
-        raise UserError(f"{folder / 'config.json'}: {error.errors()[0]['msg']}") from None
+        problem = error.errors()[0]
+        where = [str(folder / "config.json"), *map(str, problem["loc"])]
+        raise UserError(": ".join([*where, problem["msg"].removeprefix("Value error, ")])) from None
 
 
 def read_weights(folder: Path, allow_pickle: bool) -> dict[str, Tensor]:
@@ -62,11 +85,31 @@ def read_weights(folder: Path, allow_pickle: bool) -> dict[str, Tensor]:
     try:
         for file in files:
             found |= load_file(file)
-        for file in [] if files else pickles:
-            found |= torch.load(file, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise UserError(f"the weights in {folder} cannot be read: {error}") from None
+    for file in [] if files else pickles:
+        found |= _unpickled(file)
     return {_new_name(name): tensor.float() for name, tensor in found.items() if torch.is_floating_point(tensor)}
+
+
+def _unpickled(file: Path) -> dict[str, Tensor]:
+    """Tensors by name; whatever else a pickle may hold is refused."""
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:  # its own advice is to let the file run what it likes
+        raise UserError(
+            f"{file} is damaged, or holds more than tensors, which is not read: it could run any code"
+        ) from None
+    except Exception as error:  # a damaged pickle can raise anything
+        raise UserError(f"{file} cannot be read: {error}") from None
+    odd = content.items() if isinstance(content, dict) else [("its content", content)]
+    for name, value in odd:
+        if not isinstance(value, Tensor):
+            raise UserError(
+                f"{file} has no tensors by name: {name} is of type {type(value).__name__}; "
+                "save model.state_dict() alone"
+            )
+    return {str(name): tensor for name, tensor in content.items()}
 
 
 def _new_name(name: str) -> str:
@@ -88,6 +131,24 @@ def read_tokenizer(folder: Path, otherwise: Callable[[Path], Inner] | None = Non
     return inner
 
 
+def imported(inner: Inner, specials: Specials) -> Tokenizer:
+    """Special symbols beside these (such as marks around names) are found in texts, as there."""
+    state = json.loads(inner.to_str())
+    for entry in state["added_tokens"]:
+        entry["special"] = entry["id"] in specials.ids
+    return Tokenizer(IMPORTED, Inner.from_str(json.dumps(state)), specials)
+
+
+def require_rows(tokenizer: Tokenizer, vocabulary: int, folder: Path) -> None:
+    """A model may have tokens to spare, and no token may lack its row."""
+    last = max(*tokenizer.words, *tokenizer.specials.ids)
+    if last >= vocabulary:
+        raise UserError(
+            f"{folder}: the tokenizer counts up to {last:,} ({tokenizer.token(last)!r}), "
+            f"the model's vocab_size is {vocabulary:,}; is it another model's tokenizer?"
+        )
+
+
 def own_tokenizer(folder: Path) -> Tokenizer | None:
     """Of a folder that this project wrote for a model of its own: the tokenizer that the model was trained with."""
     return Tokenizer.from_standalone(read_tokenizer(folder)) if (folder / "tokenizer.json").exists() else None
@@ -103,7 +164,8 @@ def vocabulary_and_merges(folder: Path) -> tuple[str, str]:
 def byte_level(folder: Path) -> Inner:
     """RoBERTa's and GPT-2's, from vocabulary and merges."""
     inner = Inner(models.BPE.from_file(*vocabulary_and_merges(folder)))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    space = bool(read_settings(folder).get("add_prefix_space", False))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=space)
     inner.decoder = decoders.ByteLevel()
     return inner
 
