@@ -147,6 +147,7 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
         ({"n_layer": 3}, r"transformer\.h\.2\.ln_1\.weight is absent"),
         ({"activation_function": "silu"}, "the activation 'silu' is not known"),
         ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True is not known"),
+        ({"add_cross_attention": True}, "add_cross_attention = True is not known"),
         ({"architectures": ["GPT2DoubleHeadsModel"]}, "a GPT2DoubleHeadsModel is not known"),
     ):
         (folder / "config.json").write_text(json.dumps(config | change))

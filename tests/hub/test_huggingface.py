@@ -224,7 +224,13 @@ def encoded(folder: Path, text: str) -> tuple[list[int], list[int]]:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"tokenize_chinese_chars": False}, {"do_lower_case": False}, {"additional_special_tokens": ["[E1]"]}],
+    [
+        {},
+        {"tokenize_chinese_chars": False},
+        {"do_lower_case": False},
+        {"additional_special_tokens": ["[E1]"]},
+        {"added_tokens_decoder": {str(i): {"content": t, "special": True} for i, t in ((2, "[CLS]"), (13, "[E1]"))}},
+    ],
     ids=str,
 )
 def test_a_list_of_tokens_is_read_with_what_stands_beside_it(tmp_path: Path, settings: dict[str, Any]) -> None:
@@ -259,11 +265,18 @@ def test_a_space_before_the_first_word_if_theirs_has_one(tmp_path: Path, prefix:
     assert ours == expected
 
 
-@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
-def test_other_ways_to_cut_texts_are_refused(tmp_path: Path, file: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}),
+        ("tokenizer_config.json", {"word_tokenizer_type": "mecab"}),
+        ("config.json", {"tokenizer_class": "BertJapaneseTokenizer"}),
+    ],
+)
+def test_other_ways_to_cut_texts_are_refused(tmp_path: Path, file: str, told: dict[str, Any]) -> None:
     folder = written(theirs("Bert", "Model"), tmp_path, "Bert")
-    told = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
-    (folder / file).write_text(json.dumps(told | {"tokenizer_class": "BertJapaneseTokenizer"}))
+    there = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
+    (folder / file).write_text(json.dumps(there | told))
     with pytest.raises(UserError, match="how a BertJapaneseTokenizer cuts texts is not known"):
         huggingface.read(folder)
 

@@ -275,6 +275,8 @@ def _wordpiece(folder: Path) -> Inner:
         raise UserError(f"{folder} has neither tokenizer.json nor vocab.txt")
     settings = read_settings(folder)
     kind = settings.get("tokenizer_class") or read_settings(folder, "config.json").get("tokenizer_class") or CUTTERS[0]
+    if "word_tokenizer_type" in settings:  # of the one class that has it
+        kind = "BertJapaneseTokenizer"
     if str(kind).removesuffix("Fast") not in CUTTERS:
         raise UserError(
             f"{folder}: how a {kind} cuts texts is not known; known: {', '.join(CUTTERS)}, or a tokenizer.json"
@@ -297,16 +299,15 @@ def _wordpiece(folder: Path) -> Inner:
 
 def _add(inner: Inner, folder: Path, settings: dict[str, Any]) -> None:
     """Tokens that stand whole in a text, beside its pieces: marks around names, say."""
-    special = read_settings(folder, "special_tokens_map.json") | settings
-    marks = [
-        mark["content"] if isinstance(mark, dict) else mark for mark in special.get("additional_special_tokens", ())
-    ]
-    numbers = read_settings(folder, "added_tokens.json")
-    numbers |= {e["content"]: int(number) for number, e in settings.get("added_tokens_decoder", {}).items()}
-    for token in sorted(
-        {*numbers, *marks}, key=lambda token: numbers.get(token, len(numbers) + inner.get_vocab_size())
-    ):
-        inner.add_tokens([AddedToken(token, normalized=token not in marks)])
+    told = settings.get("added_tokens_decoder", {})  # takes the place of an older file
+    numbers = {entry["content"]: int(number) for number, entry in told.items()}
+    numbers = numbers or read_settings(folder, "added_tokens.json")
+    special = (read_settings(folder, "special_tokens_map.json") | settings).get("additional_special_tokens", [])
+    marks = {mark["content"] if isinstance(mark, dict) else mark for mark in special}
+    marks |= {entry["content"] for entry in told.values() if entry.get("special")}
+    unnumbered = sorted(marks - set(numbers))
+    for token in [*sorted(numbers, key=lambda token: numbers[token]), *unnumbered]:
+        inner.add_tokens([AddedToken(token, normalized=token not in marks)])  # in their order, which numbers them
         if inner.token_to_id(token) != numbers.get(token, inner.token_to_id(token)):
             raise UserError(f"{folder}: the number of the added token {token!r} is not that after vocab.txt's")
 
