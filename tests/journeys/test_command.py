@@ -301,7 +301,12 @@ def test_what_is_not_a_runs_is_not_written_over(model: Path, tmp_path: Path) -> 
 def test_options_that_would_do_nothing_are_told(model: Path, tmp_path: Path) -> None:
     assert_one_line(regard("translate", model, "--temperature", 0.5), "--temperature goes with --sample")
     assert_one_line(regard("translate", model, "--seed", 1), "--seed goes with --sample")
-    assert_one_line(regard("evaluate", model, "--text", "a"), "--text is for tables and columns")
+    assert_one_line(
+        regard("evaluate", model, "--text", "a"), "--text names columns; a model for translation reads none"
+    )
+    assert_one_line(
+        regard("evaluate", model, "--label", "a"), "--label names columns; a model for translation reads none"
+    )
     write_tsv(tmp_path / "dev.tsv", make_pairs()[200:])
     done = regard("evaluate", model, tmp_path / "dev.tsv", "-o", tmp_path / "nowhere" / "x")
     assert_one_line(done, "there is no folder")
