@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import EngineName, Precision, decode_options
+from regard.cli.options import EngineName, Precision, decode_options, keep_apart
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def evaluate(
     system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
     recipe = make_recipe(system.bundle.training.get("recipe", {}))
     chosen, name = ([str(f) for f in files], " ".join(map(str, files))) if files else _own_set(system, model)
+    keep_apart(output, [*map(Path, chosen), *([against] if against else [])])
     report = Report()
     pairs = small_set(recipe, chosen, report)
     if not pairs:

@@ -1,17 +1,16 @@
 """`regard translate`: standard input or files to output, line for line."""
 
 import json
-import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
-from regard.cli.options import EngineName, Precision, decode_options
+from regard.cli.options import EngineName, Precision, decode_options, keep_apart
 from regard.errors import UserError
 
 
@@ -58,9 +57,7 @@ def translate(
     for path in paths:
         if not path.exists() or path.is_dir():
             raise UserError(f"there is no file {path}")
-    given: Sequence[Path | TextIO] = paths or [sys.stdin]
-    if output is not None and output.is_file() and any(_same(output, each) for each in given):
-        raise UserError(f"{output} is also the input; choose another file to write to")
+    keep_apart(output, paths or [sys.stdin])
     for name, value in (("temperature", temperature), ("top-k", top_k), ("top-p", top_p), ("seed", seed)):
         if value is not None and not sample:
             raise UserError(f"--{name} goes with --sample")
@@ -88,14 +85,6 @@ def translate(
             if shown is not None:
                 shown()
         out.flush()
-
-
-def _same(output: Path, given: Path | TextIO) -> bool:
-    try:
-        other = given.stat() if isinstance(given, Path) else os.fstat(given.fileno())
-    except (OSError, ValueError):  # standard input is closed, or no file
-        return False
-    return os.path.samestat(output.stat(), other)
 
 
 def _screen_is_free(output: Path | None) -> bool:
