@@ -13,6 +13,7 @@ from regard.text import BOS, PAD, UNK, Specials
 
 OURS = Specials()
 NEVER = slice(PAD, BOS + 1)  # padding, the unknown token and the begin symbol are no output
+MOST = 1_000_000  # tokens of an output
 assert {PAD, UNK, BOS} == set(range(NEVER.start, NEVER.stop))
 
 
@@ -26,9 +27,11 @@ class DecodeOptions(BaseModel):
         0.6, ge=0, description="alpha of ((5 + length) / 6)^alpha; 0 ranks by log-probability"
     )
     n_best: int = Field(1, ge=1, description="how many outputs of each input to give back")
-    min_length: int = Field(0, ge=0, description="least tokens in an output")
-    max_length: int | None = Field(None, ge=1, description="most tokens in an output; default input + extra_length")
-    extra_length: int = Field(50, ge=1, description="how many tokens longer than the input an output may be")
+    min_length: int = Field(0, ge=0, le=MOST, description="least tokens in an output")
+    max_length: int | None = Field(
+        None, ge=1, le=MOST, description="most tokens in an output; default input + extra_length"
+    )
+    extra_length: int = Field(50, ge=1, le=MOST, description="how many tokens longer than the input an output may be")
     no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of this size twice in an output; 0 allows all")
     sample: bool = Field(False, description="draw tokens at random in place of beam search")
     temperature: float = Field(1.0, gt=0, description="above 1 flattens, below 1 sharpens what is sampled from")
