@@ -137,6 +137,7 @@ def _evaluate_text(system: "Model", model: Path, files: list[str], as_json: bool
     if not flat.documents:
         raise UserError(f"there is no text in {name}")
     counts = {"documents": flat.documents, "tokens": len(flat.tokens) - 1, "bytes": flat.bytes}
+    counts |= {"unknown tokens": flat.unknown} if flat.unknown else {}
     _tell(model, name, counts, measure(bundle.model, flat, bundle.max_length), as_json)
 
 
