@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -12,7 +14,9 @@ from fastapi.testclient import TestClient
 from serve.servers import Start, listening
 
 from regard.api import Model
+from regard.decode.options import DecodeOptions
 from regard.serve.models import Models, load_models
+from regard.serve.openai import TURNS
 
 HELLO = [{"role": "user", "content": "hello"}]
 HALF = [{"role": "user", "content": "\ud800"}]
@@ -228,6 +232,35 @@ def test_what_fails_half_way_is_told_in_the_stream(
     assert error["type"] == "server_error"
     assert "the log has it under" in error["message"]
     assert "secret" not in found.text
+
+
+def test_what_is_not_asked_for_is_as_the_model_has_it(start: Start, writer: Model) -> None:
+    """Its own stop texts and length; without any, a completion is as short as OpenAI's and a chat as long as may be."""
+    shown = writer.generate("the", max_tokens=60, seed=3)
+    own = DecodeOptions(stop=(shown[9:11],), max_length=20)
+    strict = Model([replace(writer.bundle, decode=own)])
+    client = start(served=Models([], {"strict": strict, "little": writer}), token_limit=40)
+
+    def text(**asked: object) -> str:
+        given = {"model": "strict", "prompt": "the", "seed": 3} | asked
+        return str(client.post("/v1/completions", json=given).json()["choices"][0]["text"])
+
+    assert text() == text(stop=None) == strict.generate("the", seed=3)
+    assert own.stop[0] not in text()
+    assert text(stop=[]) == writer.generate("the", seed=3, max_tokens=20)
+    assert text(stop=shown[2:4]) == writer.generate("the", seed=3, max_tokens=20, stop=[shown[2:4]])
+    assert text(stop=[], max_tokens=30) == writer.generate("the", seed=3, max_tokens=30)
+    assert text(stop=[], max_tokens=50) == writer.generate("the", seed=3, max_tokens=40)
+    assert text(model="little") == writer.generate("the", seed=3, max_tokens=16)
+
+    def said(**asked: object) -> dict[str, Any]:
+        found = client.post("/v1/chat/completions", json={"messages": HELLO, "seed": 2} | asked).json()
+        return {"text": found["choices"][0]["message"]["content"], "tokens": found["usage"]["completion_tokens"]}
+
+    long = said(model="little")
+    assert 20 < long["tokens"] <= 40
+    prompt = "user: hello\nassistant:"
+    assert said(model="strict")["text"] == strict.generate(prompt, seed=2, stop=[*own.stop, *TURNS]).strip()
 
 
 def test_the_limit_of_tokens_holds(start: Start, served: Models) -> None:
