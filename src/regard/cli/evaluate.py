@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import EngineName, Precision, decode_options, keep_apart
+from regard.cli.options import EngineName, Precision, decode_options, keep_apart, refuse
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def evaluate(
         else:
             _evaluate_reading(system, model, given, column or [], as_json)
         return
+    asked = {"--tokenize": tokenize, "--lowercase": lowercase}
+    refuse(task == "summarisation", "is for translations; ROUGE compares the stems of words, in small letters", asked)
     if output is not None and not output.parent.is_dir():
         raise UserError(f"cannot write {output}: there is no folder {output.parent}")
     options = decode_options(beam=beam, length_penalty=length_penalty)
