@@ -75,8 +75,8 @@ def evaluate(
         else:
             _evaluate_reading(system, model, given, column or [], as_json)
         return
-    asked = {"--tokenize": tokenize, "--lowercase": lowercase}
-    refuse(task == "summarisation", "is for translations; ROUGE compares the stems of words, in small letters", asked)
+    why = "is for translations; ROUGE compares the stems of words, in small letters"
+    refuse(task == "summarisation", why, {"--tokenize": tokenize, "--lowercase": lowercase})
     if output is not None and not output.parent.is_dir():
         raise UserError(f"cannot write {output}: there is no folder {output.parent}")
     options = decode_options(beam=beam, length_penalty=length_penalty)

@@ -3,10 +3,10 @@
 # Shapes: R rows (hypotheses), V vocabulary.
 
 from functools import cache
-from typing import Self
+from typing import Annotated, Any, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from regard.text import BOS, PAD, UNK, Specials
@@ -15,6 +15,10 @@ OURS = Specials()
 NEVER = slice(PAD, BOS + 1)  # padding, the unknown token and the begin symbol are no output
 MOST = 1_000_000  # tokens of an output
 assert {PAD, UNK, BOS} == set(range(NEVER.start, NEVER.stop))
+
+
+def _listed(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, dict) else value
 
 
 class DecodeOptions(BaseModel):
@@ -40,6 +44,16 @@ class DecodeOptions(BaseModel):
     repetition_penalty: float = Field(
         1.0, ge=0.01, description="sampling: above 1, tokens that were there before are less likely; 1 is none"
     )
+    frequency_penalty: float = Field(
+        0.0, ge=-2, le=2, description="sampling: taken off a token's logit for each time that it was written"
+    )
+    presence_penalty: float = Field(
+        0.0, ge=-2, le=2, description="sampling: taken off the logit of each token that was written"
+    )
+    logit_bias: Annotated[
+        tuple[tuple[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=-100, le=100)]], ...],
+        BeforeValidator(_listed),  # may be a table; kept so that options can be looked up
+    ] = Field((), description="sampling: tokens, each with what is added to its logit")
     stop: tuple[str, ...] = Field((), description="texts that end an output and are no part of it (language models)")
     seed: int = Field(0, ge=0, description="seed of sampling")
     batch: int = Field(1024, ge=1, description="source tokens decoded together (results do not depend on it)")

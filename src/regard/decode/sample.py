@@ -104,6 +104,7 @@ class Sampler:
             likely, log_probs = self._penalised(log_probs, penalty), averaged([log_probs.log_softmax(-1)])
         if self.watch is not None:
             self.watch(log_probs)
+        likely = self._shifted(likely)
         place = self.tokens.size(1) - self.given  # R; below 0 in the start
         self.options.forbid(log_probs, self.tokens, self.longest, self.given, self.specials)
         next_ = pick(likely.where(log_probs > -torch.inf, log_probs), self.draws.at(place), self.options)
@@ -163,6 +164,20 @@ class Sampler:
         seen = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, self.tokens, True)
         seen[:, [self.specials.begin, self.specials.end]] = False
         return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+    def _shifted(self, logits: Tensor) -> Tensor:
+        """Each logit with its bias, less the frequency penalty for each time that the row wrote it, and the presence
+        penalty if it did at all. What a row was given does not count. (To log-probabilities it is the same.)
+        """
+        options = self.options
+        if options.logit_bias:
+            bias = torch.tensor(options.logit_bias, device=logits.device)  # tokens, 2
+            logits = logits.index_add(1, bias[:, 0].long(), bias[:, 1].expand(len(logits), -1))
+        if options.frequency_penalty or options.presence_penalty:
+            own = torch.arange(self.tokens.size(1), device=logits.device) >= self.given[:, None]
+            counts = torch.zeros_like(logits).scatter_add_(1, self.tokens, own.to(logits.dtype))
+            logits = logits - options.frequency_penalty * counts - options.presence_penalty * (counts > 0)
+        return logits
 
 
 class Draws:

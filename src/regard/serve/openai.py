@@ -24,6 +24,12 @@ MOST_STOP = 200  # characters of a stop text
 MOST_TOP = 20  # likeliest tokens that are told of each
 FEW = 16  # tokens of a completion where nobody says how many, as OpenAI has it
 TURNS = ("\nuser:", "\nassistant:")  # where the other's turn begins, or the next one of one's own
+MOST_BIASED = 300  # tokens whose logits are shifted
+HEEDED = {
+    "temperature", "top_p", "top_k", "repetition_penalty", "frequency_penalty", "presence_penalty", "logit_bias",
+    "stop",
+}  # fmt: skip
+BEARER = "in the header Authorization: Bearer KEY"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -55,6 +61,15 @@ class Asked(BaseModel):
     top_p: float | None = Field(None, ge=0, le=1, description="Only the likeliest tokens with so much mass.")
     top_k: int | None = Field(None, ge=0, description="Only so many of the likeliest tokens.")
     repetition_penalty: float | None = Field(None, ge=0.01, le=100, description="Above 1: fewer repetitions.")
+    frequency_penalty: float | None = Field(
+        None, ge=-2, le=2, description="Taken off a token's logit for each time that it was written."
+    )
+    presence_penalty: float | None = Field(
+        None, ge=-2, le=2, description="Taken off the logit of each token that was written."
+    )
+    logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = Field(
+        None, max_length=MOST_BIASED, description="What is added to the logits of tokens, by their numbers."
+    )
     n: int | None = Field(None, ge=1, le=MOST, description="How many texts.")
     stop: Stops | None = Field(None, description="Texts that end what is written; by default the model's own.")
     seed: int | None = Field(None, ge=-(2**63), lt=2**63, description="The same seed gives the same text.")
@@ -65,7 +80,7 @@ class Asked(BaseModel):
 
     def options(self, own: DecodeOptions, limit: int) -> dict[str, Any]:
         """own: the model's, which hold where nothing is asked for."""
-        chosen = self.model_dump(include={"temperature", "top_p", "top_k", "repetition_penalty", "stop"})
+        chosen = self.model_dump(include=HEEDED)
         seed = self.seed % 2**63 if self.seed is not None else secrets.randbelow(2**31)
         if self.top_p == 0:
             chosen |= {"top_p": None, "top_k": 1}
@@ -88,7 +103,9 @@ class Completion(Asked):
 
 
 def _plain(content: Any) -> Any:
-    """The text of a message that comes in parts."""
+    """The text of a message that comes in parts; one that called a tool has none."""
+    if content is None:
+        return ""
     if not isinstance(content, list):
         return content
     if not all(isinstance(part, dict) and part.get("type") == "text" and "text" in part for part in content):
@@ -101,10 +118,23 @@ class Message(BaseModel):
     content: Annotated[str, BeforeValidator(_plain)]
 
 
+def _refused(value: Any) -> None:
+    if value:
+        raise ValueError("no model here calls tools")
+
+
+def _text_alone(value: Any) -> None:
+    if value is not None and value != {"type": "text"}:
+        raise ValueError("what is written can be plain text alone here")
+
+
 class Chat(Asked):
     messages: list[Message] = Field(min_length=1, max_length=1000, description="What was said so far.")
     max_completion_tokens: int | None = Field(None, ge=1, description="As max_tokens.")
     logprobs: bool | None = Field(None, description="With the log-probability of each token.")
+    tools: Annotated[None, BeforeValidator(_refused)] = None
+    functions: Annotated[None, BeforeValidator(_refused)] = None
+    response_format: Annotated[None, BeforeValidator(_text_alone)] = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_TOP, description="And of so many others.")
 
 
@@ -166,7 +196,7 @@ def routes(service: Service) -> APIRouter:
 
     def admitted(request: Request, asked: Asked, prompts: Sequence[Prompt]) -> Model:
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        facts = admit(service, request, (key.strip() or None) if scheme.lower() == "bearer" else None)
+        facts = admit(service, request, (key.strip() or None) if scheme.lower() == "bearer" else None, BEARER)
         writer = found(asked.model)
         service.count(facts, [_text(writer.writer, prompt, service.settings.char_limit) for prompt in prompts])
         texts = (asked.n or 1) * len(prompts)
