@@ -186,13 +186,22 @@ def test_draws_of_a_long_output_begin_like_those_of_a_short_one() -> None:
     assert torch.equal(tokens(100)[:20], tokens(20))
 
 
-def test_what_may_become_long_costs_what_it_becomes() -> None:
+def test_what_may_become_long_costs_what_it_becomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what does become longer than a block of draws goes on as it began."""
+    drawn: list[int] = []
+
+    def counted(*size: int, rand: Any = torch.rand, **how: Any) -> Tensor:
+        drawn.append(math.prod(size))
+        return rand(*size, **how)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(torch, "rand", counted)
     words = {4: 0.5, 5: 0.3, 6: 0.2 - 2e-3, EOS: 2e-3}
     (short,), (long,) = (
         draw(Toy(fixed(words, V)), [[4, 3]], max_length=longest, n_best=3) for longest in (20, 1_000_000)
     )
-    assert max(len(h.tokens) for h in long) > BLOCK
+    longest = max(len(h.tokens) for h in long)
+    assert longest > BLOCK
+    assert sum(drawn) <= 3 * (longest + 2 * BLOCK) + 3 * BLOCK
     assert {h.tokens for h in short} == {h.tokens[:20] for h in long}
 
 
