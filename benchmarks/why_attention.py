@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.plots import chart, panels
 from regard.models import Transformer, TransformerConfig
 from regard.nn.attention import Full, Mask, MultiHead, attend
-from regard.nn.convolution import ConvEncoder
+from regard.nn.convolution import ConvEncoder, ConvEncoderLayer
 from regard.nn.recurrent import Reader, initialise
 
 ABOUT = "First weights, no training; width 128, convolutions of three words, four heads; one core."
@@ -89,8 +89,8 @@ def _recurrent(cell: str, layers: int) -> Layer:
     return lambda x: reader(x, None)[0]
 
 
-def _convolutions(layers: int = 8) -> Layer:
-    encoder = ConvEncoder(WIDTH, [WIDTH] * layers, [KERNEL] * layers, 0.0)
+def _convolutions() -> Layer:
+    encoder = ConvEncoder(WIDTH, [WIDTH] * 8, [KERNEL] * 8, 0.0)
     return lambda x: encoder(x, None)[0]
 
 
@@ -177,7 +177,7 @@ class _Plain(Full):
 
 def _costs(length: int) -> dict[str, float]:
     attention, reader = MultiHead(WIDTH, HEADS, _Plain(), bias=False), _recurrent("gru", 1)
-    convolution = _convolutions(1)
+    convolution = ConvEncoderLayer(WIDTH, WIDTH, KERNEL, 0.0)
     layers: dict[str, Layer] = {
         "recurrent": reader, "convolution": convolution, "self-attention": lambda x: attention(x, None, Mask()),
     }  # fmt: skip

@@ -32,6 +32,8 @@ def refused(tree: dict[str, Any], *overrides: str) -> str:
         ({"train": {"stpes": 5}}, ["unknown key 'stpes' in [train]", "did you mean 'steps'?"]),
         ({"model": {"d_modle": 8}}, ["unknown key 'd_modle' in [model]", "did you mean 'd_model'?"]),
         ({"model": {"szie": "tiny"}}, ["unknown key 'szie' in [model]", "did you mean 'size'?"]),
+        ({"model": {"name": "rnn", "norm": "pre"}}, ["unknown key 'norm' in [model]; rnn has no such key"]),
+        ({"model": {"name": "rnn", "headss": 2}}, ["unknown key 'headss' in [model]"]),
         ({"decode": {"beem": 3}}, ["unknown key 'beem' in [decode]", "did you mean 'beam'?"]),
         ({"trian": {"steps": 5}}, ["unknown key 'trian' in the top level", "did you mean 'train'?"]),
         ({"train": {"qqqq": 5}}, ["unknown key 'qqqq' in [train]", "known keys: steps, "]),

@@ -27,6 +27,7 @@ from regard.training.progress import Show
 from regard.training.signals import Stopped
 
 TOKENS = 200  # written after a prompt, unless asked otherwise
+DRAWN = ("repetition_penalty", "frequency_penalty", "presence_penalty", "logit_bias")  # a search has none of them
 PathLike = str | os.PathLike[str]
 
 
@@ -105,8 +106,9 @@ class Model:
     def generate(self, prompt: str = "", **options: Any) -> str:
         """What a language model writes after a prompt, without the prompt.
 
-        options: max_tokens, temperature (0 takes the likeliest token), top_k, top_p, repetition_penalty, stop (a list
-        of texts), seed; or beam, for a search in place of sampling.
+        options: max_tokens, temperature (0 takes the likeliest token), top_k, top_p, repetition_penalty,
+        frequency_penalty, presence_penalty, logit_bias (a number for some of the tokens), stop (a list of texts), seed;
+        or beam, for a search in place of sampling.
         """
         return self.generations([prompt], **options)[0][0].text
 
@@ -146,8 +148,9 @@ class Model:
         if given.get("temperature") == 0:
             given |= {"temperature": 1.0, "top_k": 1}
         given.setdefault("sample", "beam" not in given)
-        if not given["sample"] and given.get("repetition_penalty", 1) != 1:
-            raise UserError("decode option repetition_penalty is for sampling; a beam has no_repeat_ngram")
+        for name in () if given["sample"] else DRAWN:
+            if name in given and given[name] != DecodeOptions.model_fields[name].default:
+                raise UserError(f"decode option {name} is for sampling; a beam has no_repeat_ngram")
         given.setdefault("max_length", self.bundle.decode.max_length or TOKENS)
         return self.options(**given)
 
@@ -174,6 +177,8 @@ class Model:
             chosen = _chosen(self.bundle.decode, plain)
         except TypeError:  # what cannot be hashed cannot be looked up
             chosen = _chosen.__wrapped__(self.bundle.decode, plain)
+        if any(token >= len(self.bundle.target) for token, _ in chosen.logit_bias):
+            raise UserError(f"decode option logit_bias: the model's tokens are 0 to {len(self.bundle.target) - 1}")
         if self.bundle.task in WRITING:
             self.translator.engine.check(chosen)
         return chosen

@@ -2,7 +2,7 @@
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
@@ -331,7 +331,7 @@ class Recipe(Section):
         try:
             return kind.Config.model_validate(fields)
         except ValidationError as error:
-            raise ValueError(_explain(error, "model")) from None
+            raise ValueError(_explain(error, "model", self.network_name)) from None
 
     def to_toml(self) -> str:
         return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
@@ -414,13 +414,13 @@ def _section_of(key: str) -> str:
     return homes[0]
 
 
-def _sections() -> dict[str, list[str]]:
+def _sections(networks: Iterable[str] = MODELS) -> dict[str, list[str]]:
     sections = {
         name: list(field.annotation.model_fields)
         for name, field in Recipe.model_fields.items()
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
     }
-    keys = dict.fromkeys(key for kind in MODELS.values() for key in kind.Config.model_fields)
+    keys = dict.fromkeys(key for name in networks for key in MODELS[name].Config.model_fields)
     return {**sections, "model": ["name", "size", *keys]}
 
 
@@ -472,26 +472,28 @@ PLAIN_WORDS = {
 }
 
 
-def _explain(error: ValidationError, section: str = "") -> str:
-    """The first thing that is wrong, in words that say what to do."""
+def _explain(error: ValidationError, section: str = "", network: str = "") -> str:
+    """The first thing that is wrong, in words that say what to do. network: whose config it is, if one's."""
     problem = error.errors()[0]
     place = [*([section] if section else []), *(str(part) for part in problem["loc"])]
     if problem["type"] == "extra_forbidden":
-        return _unknown(".".join(place[:-1]), place[-1])
+        return _unknown(".".join(place[:-1]), place[-1], network)
     message = PLAIN_WORDS.get(problem["type"], problem["msg"].removeprefix("Value error, "))
     given = problem.get("input")
     shown = f" (it is {given!r})" if problem["loc"] and isinstance(given, str | int | float) else ""
     return f"{'.'.join(place)}: {message}{shown}" if place else message
 
 
-def _unknown(section: str, key: str) -> str:
+def _unknown(section: str, key: str, network: str = "") -> str:
     """Where an unknown key belongs, or which key was meant."""
-    sections = _sections()
+    sections = _sections([network] if network else MODELS)
     known = sections.get(section, list(Recipe.model_fields))
     homes = [f"[{home}]" for home, keys in sections.items() if key in keys]
     if section and key in Recipe.model_fields and key not in sections:
         homes.append("the top level")
-    if homes:
+    if network and key in _sections()["model"]:
+        hint = f"{network} has no such key, only {', '.join(known)}"
+    elif homes:
         hint = f"it belongs in {' or '.join(homes)}"
     elif near := difflib.get_close_matches(key, known, n=1):
         hint = f"did you mean {near[0]!r}?"

@@ -9,7 +9,7 @@ from decode.toys import Toy, fixed, ids, log_probs, padded, table
 from torch import Tensor
 
 from regard.decode import DecodeOptions, Hypothesis, beam_search, sample
-from regard.decode.sample import pick
+from regard.decode.sample import BLOCK, pick
 from regard.text import BOS, EOS
 
 V = 8
@@ -184,3 +184,29 @@ def test_draws_of_a_long_output_begin_like_those_of_a_short_one() -> None:
         return torch.tensor(group[0].tokens)
 
     assert torch.equal(tokens(100)[:20], tokens(20))
+
+
+def test_what_may_become_long_costs_what_it_becomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what does become longer than a block of draws goes on as it began."""
+    drawn: list[int] = []
+
+    def counted(*size: int, rand: Any = torch.rand, **how: Any) -> Tensor:
+        drawn.append(math.prod(size))
+        return rand(*size, **how)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(torch, "rand", counted)
+    words = {4: 0.5, 5: 0.3, 6: 0.2 - 2e-3, EOS: 2e-3}
+    (short,), (long,) = (
+        draw(Toy(fixed(words, V)), [[4, 3]], max_length=longest, n_best=3) for longest in (20, 1_000_000)
+    )
+    longest = max(len(h.tokens) for h in long)
+    assert longest > BLOCK
+    assert sum(drawn) <= 3 * (longest + 2 * BLOCK) + 3 * BLOCK
+    assert {h.tokens for h in short} == {h.tokens[:20] for h in long}
+
+
+def test_more_outputs_are_added_to_those_there_are() -> None:
+    toy = Toy(table(V, 1, spread=0.5))
+    few, more = (draw(toy, n_best=count) for count in (2, 5))
+    for group, larger in zip(few, more, strict=True):
+        assert {h.tokens for h in group} <= {h.tokens for h in larger}

@@ -162,6 +162,30 @@ def test_the_penalty_does_not_touch_the_scores() -> None:
     assert found.log_prob == pytest.approx(expected, abs=1e-4)
 
 
+def test_penalties_and_biases_are_taken_off_the_logits() -> None:
+    """logit + bias - count frequency - (count > 0) presence, over what was written, not what was given."""
+    logits, starts = table(V, 5, spread=0.3), [[4], [5, 4, 4], [6, 6]]
+    bias, frequency, presence = {5: 0.4, 7: -0.3}, 0.7, 0.2
+    options = {"frequency_penalty": frequency, "presence_penalty": presence, "logit_bias": bias, "max_length": 12}
+    found = draw(Toy(logits), starts, top_k=1, min_length=12, n_best=2, **options)
+    plain = draw(Toy(logits), starts, top_k=1, min_length=12, max_length=12)
+    for start, group, (other,) in zip(starts, found, plain, strict=True):
+        written: list[int] = []
+        for _ in range(12):
+            row = [
+                logit + bias.get(t, 0) - written.count(t) * frequency - (t in written) * presence
+                for t, logit in enumerate(logits((), (*start, *written)))
+            ]
+            written.append(max(range(4, V), key=row.__getitem__))
+        assert [h.tokens for h in group] == [tuple(written)] * 2
+        assert other.tokens != tuple(written)
+    assert DecodeOptions(logit_bias=bias) == DecodeOptions(logit_bias=tuple(bias.items()))  # type: ignore[arg-type]
+    ((sure,),) = draw(Toy(logits), [[4]], logit_bias={6: 100}, max_length=3, min_length=3)
+    assert sure.tokens == (6, 6, 6)
+    total = sum(log_probs(logits((), (4, *[6] * n)))[6 if n < 3 else EOS] for n in range(4))
+    assert sure.log_prob == pytest.approx(total, abs=1e-4)  # the model's own
+
+
 # --- spelling -------------------------------------------------------------------------------------------------------
 
 
@@ -348,8 +372,12 @@ def test_the_command(bundle: Bundle, tmp_path: Path) -> None:
         ({"stop": [["a"]]}, "decode option stop"),
         ({"min_length": 9, "max_tokens": 3}, "^decode option: min_length 9"),
         ({"top": 3, "beam": 2}, "a beam has none"),
+        ({"presence_penalty": 1, "beam": 2}, "decode option presence_penalty is for sampling"),
+        ({"frequency_penalty": 3}, "decode option frequency_penalty"),
+        ({"logit_bias": {99999: 1}}, "decode option logit_bias: the model's tokens are 0 to "),
         ({"temperature": -1}, "decode option temperature"),
         ({"seed": "x"}, "decode option seed"),
+        ({"max_tokens": 10**30}, "decode option max_length: .* 1000000"),
     ],
 )
 def test_wrong_options_are_told(bundle: Bundle, options: dict[str, Any], words: str) -> None:
@@ -377,8 +405,8 @@ def test_guesses_of_what_was_drawn(writer: Writer) -> None:
             assert len(made.guesses) == made.tokens
             assert sum(guess.log_prob for guess in made.guesses) == pytest.approx(made.log_prob, abs=1e-3)
         else:
-            assert 0 < len(made.guesses) < made.tokens
-            assert made.guesses[-1].start < len(made.text)
+            assert bool(made.text) <= len(made.guesses) < made.tokens
+            assert all(guess.start < len(made.text) for guess in made.guesses)
     (alone,) = writer.write(["the"], options)  # to be watched changes nothing
     assert [made.text for made in alone] == [made.text for made in found[0]]
 

@@ -11,7 +11,7 @@ from tokenizers import ByteLevelBPETokenizer
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.api import Model
+from regard.api import Model, load, train
 from regard.bundle import load_bundle
 from regard.errors import UserError
 from regard.hub import huggingface
@@ -157,3 +157,31 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     bundle.model.config = changed
     with pytest.raises(UserError, match="this model's are rotary"):
         huggingface.export(bundle, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("family", "make"), [("gpt2", written), ("openai-gpt", words)])
+@pytest.mark.parametrize("tie", [True, False])
+def test_it_can_learn_to_summarise(tmp_path: Path, family: str, make: Any, tie: bool) -> None:
+    """Its one symbol becomes the four that a summary is learned with; nothing else changes."""
+    bundle = huggingface.read(make(theirs(family, tie_word_embeddings=tie), tmp_path / "theirs"))
+    bundle.save(tmp_path / "old")
+    old, text = bundle.source, "a cat, a dog and the mat"
+    recipe = {
+        "task": "summarisation", "model": {"name": "gpt"}, "data": {"max_length": 24}, "head": {"prompt": " so"},
+        "train": {"steps": 1, "lr": 1e-9, "schedule": "constant", "optimizer": "adam", "parts": 1, "warmup": 0},
+    }  # fmt: skip
+    pairs = [("the cat sat", "a cat"), ("the dog sat", "a dog")] * 10
+    made = train(recipe, pairs=pairs, dev=pairs[:2], out=tmp_path / "run", start_from=tmp_path / "old", quiet=True)
+    new = made.bundle.source
+    assert (new.specials.ids, len(new)) == ({0, 1, 2, 3}, len(old) + 3)
+    before, after = old.encode(text), new.encode(text)
+    assert new.decode(after) == old.decode(before)
+    assert not new.specials.ids.intersection(after)
+    assert new.encode("<pad></s>") != [0, 3]  # a text that spells a symbol is that text
+    with torch.inference_mode():
+        known, body = bundle.model(torch.tensor([before]))[0], made.bundle.model.body
+        found = body(torch.tensor([after]))[0]
+        assert_close(found, known, atol=1e-5, rtol=1e-4)
+        expected = (known @ bundle.model.output.T)[:, [*before, old.specials.end]]
+        assert_close((found @ body.output.T)[:, [*after, new.specials.end]], expected, atol=1e-4, rtol=1e-4)
+    assert load(tmp_path / "run").translate("the cat sat") == made.translate("the cat sat")

@@ -141,6 +141,7 @@ def test_a_model_trained_on_a_file_alone_is_evaluated_on_what_was_held_out(tmp_p
     held = [json.loads(line) for line in (tmp_path / "run/dev.jsonl").read_text(encoding="utf-8").splitlines()]
     assert json.loads(done.stdout)["pairs"] == len(held) == 5
     assert all((pair["source"], pair["target"]) in make_pairs() for pair in held)
+    assert_one_line(regard("evaluate", tmp_path / "run", "-o", tmp_path / "run/dev.jsonl"), "also the input")
 
 
 def test_lines_that_are_not_utf8_can_be_skipped(tmp_path: Path) -> None:
@@ -157,7 +158,20 @@ def test_lines_that_are_not_utf8_can_be_skipped(tmp_path: Path) -> None:
 def test_the_input_is_never_overwritten(model: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("the man eats the bread\n")
     assert_one_line(regard("translate", model, tmp_path / "in.txt", "-o", tmp_path / "in.txt"), "also the input")
+    assert_one_line(regard("data", "splice", tmp_path / "in.txt", "-o", tmp_path / "in.txt"), "also the input")
     assert (tmp_path / "in.txt").read_text() == "the man eats the bread\n"
+
+
+def test_evaluate_never_overwrites_what_it_compares_with(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.en").write_text("the man eats the bread\n")
+    (tmp_path / "in.es").write_text("el hombre come el pan\n")
+    (tmp_path / "theirs").write_text("el hombre come\n")
+    (tmp_path / "linked").symlink_to(tmp_path / "in.es")
+    asked = ("evaluate", model, tmp_path / "in.en", tmp_path / "in.es", "--against", tmp_path / "theirs", "-o")
+    for name in ("in.en", "in.es", "linked", "theirs"):
+        assert_one_line(regard(*asked, tmp_path / name), "also the input")
+    assert (tmp_path / "in.es").read_text() == "el hombre come el pan\n"
+    assert (tmp_path / "theirs").read_text() == "el hombre come\n"
 
 
 def test_models_and_info(model: Path) -> None:

@@ -46,10 +46,23 @@ def test_the_published_size() -> None:
     assert ElmoConfig(**SMALL).parameters() == sum(p.numel() for p in make().parameters())
 
 
+def test_words_are_those_of_pre_training() -> None:
+    """Line ends and tabs part words too, and no number of them makes an empty one."""
+    plain = "one two three"
+    for text in (plain, "one\ntwo\tthree", "  one\r\n two \x0b\x1f three \n", "\none two  three"):
+        assert text.split() == plain.split()
+        both = Words.of(*batch(plain, text), 50)
+        assert both.count.tolist() == [5, 5]
+        assert torch.equal(both.characters[0], both.characters[1]), text
+        assert torch.equal(both.sizes[0], both.sizes[1])
+    assert Words.of(*batch(" \n "), 50).count.tolist() == [2]
+    assert Words.of(*batch("a\n\nb"), 50).owner[0].tolist() == [0, 1, 1, 1, 2, 2, 3]
+
+
 def test_words_are_what_stands_between_spaces() -> None:
     tokens, lengths = batch(*TEXTS)
     words = Words.of(tokens, lengths, 5)
-    assert words.count.tolist() == [5, 9, 3, 3]  # with begin and end; an empty text is one empty word
+    assert words.count.tolist() == [5, 9, 3, 2]  # with begin and end
     assert words.sizes[0].tolist()[:5] == [1, 4, 4, 5, 1]
     assert words.sizes[1].tolist() == [1, 3, 3, 2, 3, 2, 5, 5, 1]  # cut after five characters, the space among them
     assert words.characters[0, 1, :4].tolist() == [SPACE, *(SPECIALS + c for c in b"the")]

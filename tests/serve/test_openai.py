@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -12,7 +14,9 @@ from fastapi.testclient import TestClient
 from serve.servers import Start, listening
 
 from regard.api import Model
+from regard.decode.options import DecodeOptions
 from regard.serve.models import Models, load_models
+from regard.serve.openai import TURNS
 
 HELLO = [{"role": "user", "content": "hello"}]
 HALF = [{"role": "user", "content": "\ud800"}]
@@ -58,7 +62,8 @@ def test_several_prompts_and_several_texts(client: openai.OpenAI) -> None:
 def test_streaming_is_the_same_text_in_pieces(client: openai.OpenAI) -> None:
     asked = {"model": "little", "prompt": "the", "max_tokens": 12, "seed": 3}
     reasons = set()
-    for more in ({}, {"echo": True}, {"max_tokens": 2000}, {"stop": ["e", "a"]}):
+    shifted = {"frequency_penalty": 1.5, "presence_penalty": -0.5, "logit_bias": {"70": 9, "80": 9.5}}
+    for more in ({}, {"echo": True}, {"max_tokens": 2000}, {"stop": ["e", "a"]}, shifted):
         whole = client.completions.create(**asked | more).choices[0]  # type: ignore[call-overload]
         chunks = list(client.completions.create(**asked | more, stream=True))  # type: ignore[call-overload]
         assert "".join(chunk.choices[0].text for chunk in chunks) == whole.text
@@ -190,6 +195,19 @@ def test_a_chat_tells_log_probabilities_too(client: openai.OpenAI) -> None:
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == choice.message.content
 
 
+def test_penalties_and_biases_are_heeded(client: openai.OpenAI, writer: Model) -> None:
+    asked = {"frequency_penalty": 2.0, "presence_penalty": 1.0, "logit_bias": {"70": 7.0}}
+    found = client.completions.create(model="little", prompt="the", max_tokens=20, seed=3, **asked)  # type: ignore[call-overload]
+    own = asked | {"logit_bias": {70: 7.0}}
+    assert found.choices[0].text == writer.generate("the", max_tokens=20, seed=3, **own)
+    assert found.choices[0].text != writer.generate("the", max_tokens=20, seed=3)
+    only = client.completions.create(model="little", prompt="the", max_tokens=5, logit_bias={"70": 100})
+    assert only.choices[0].text == writer.bundle.source.piece(70).decode() * 5
+    said = [*HELLO, {"role": "assistant", "content": None}, *HELLO]
+    plain = {"response_format": {"type": "text"}, "tools": [], "messages": said, "seed": 1, "max_tokens": 4}
+    assert client.chat.completions.create(model="little", **plain).choices  # type: ignore[call-overload]
+
+
 def test_the_best_of_several(client: openai.OpenAI, writer: Model) -> None:
     found = client.completions.create(model="little", prompt="the", max_tokens=6, seed=4, n=2, best_of=5)
     every = writer.generations(["the"], max_tokens=6, seed=4, n=5)[0]
@@ -230,6 +248,35 @@ def test_what_fails_half_way_is_told_in_the_stream(
     assert "secret" not in found.text
 
 
+def test_what_is_not_asked_for_is_as_the_model_has_it(start: Start, writer: Model) -> None:
+    """Its own stop texts and length; without any, a completion is as short as OpenAI's and a chat as long as may be."""
+    shown = writer.generate("the", max_tokens=60, seed=3)
+    own = DecodeOptions(stop=(shown[9:11],), max_length=20)
+    strict = Model([replace(writer.bundle, decode=own)])
+    client = start(served=Models([], {"strict": strict, "little": writer}), token_limit=40)
+
+    def text(**asked: object) -> str:
+        given = {"model": "strict", "prompt": "the", "seed": 3} | asked
+        return str(client.post("/v1/completions", json=given).json()["choices"][0]["text"])
+
+    assert text() == text(stop=None) == strict.generate("the", seed=3)
+    assert own.stop[0] not in text()
+    assert text(stop=[]) == writer.generate("the", seed=3, max_tokens=20)
+    assert text(stop=shown[2:4]) == writer.generate("the", seed=3, max_tokens=20, stop=[shown[2:4]])
+    assert text(stop=[], max_tokens=30) == writer.generate("the", seed=3, max_tokens=30)
+    assert text(stop=[], max_tokens=50) == writer.generate("the", seed=3, max_tokens=40)
+    assert text(model="little") == writer.generate("the", seed=3, max_tokens=16)
+
+    def said(**asked: object) -> dict[str, Any]:
+        found = client.post("/v1/chat/completions", json={"messages": HELLO, "seed": 2} | asked).json()
+        return {"text": found["choices"][0]["message"]["content"], "tokens": found["usage"]["completion_tokens"]}
+
+    long = said(model="little")
+    assert 20 < long["tokens"] <= 40
+    prompt = "user: hello\nassistant:"
+    assert said(model="strict")["text"] == strict.generate(prompt, seed=2, stop=[*own.stop, *TURNS]).strip()
+
+
 def test_the_limit_of_tokens_holds(start: Start, served: Models) -> None:
     found = start(served=served, token_limit=3).post("/v1/completions", json={"model": "little", "max_tokens": 50})
     assert found.json()["usage"]["completion_tokens"] <= 3
@@ -239,7 +286,9 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
     (tmp_path / "keys").write_text("secret-key-1\n")
     client = start(served=served, keys=tmp_path / "keys")
     body = {"model": "little", "prompt": "a", "max_tokens": 1}
-    assert client.post("/v1/completions", json=body).status_code == 401
+    none = client.post("/v1/completions", json=body)
+    assert none.status_code == 401
+    assert "Authorization: Bearer" in none.json()["error"]["message"]
     wrong = client.post("/v1/completions", json=body, headers={"Authorization": "Bearer no"})
     assert wrong.json()["error"]["type"] == "authentication_error"
     assert wrong.json()["error"]["code"] == "invalid_api_key"
@@ -268,6 +317,9 @@ def test_keys_are_asked_for_as_bearers(start: Start, served: Models, tmp_path: P
         ("completions", {"model": "little", "prompt": ["a"] * 5, "n": 16}, 400, "80 texts; no more than 64"),
         ("completions", {"model": "little", "stop": ["a" * 201]}, 400, "stop"),
         ("completions", {"model": "little", "prompt": "x" * 6000}, 400, "characters exceed"),
+        ("completions", {"model": "little", "presence_penalty": 3}, 400, "presence_penalty"),
+        ("completions", {"model": "little", "logit_bias": {"9999": 1}}, 400, "logit_bias: the model's tokens are"),
+        ("completions", {"model": "little", "logit_bias": {"-1": 1}, "stream": True}, 400, "logit_bias"),
         ("chat/completions", {"model": "little", "messages": []}, 400, "messages"),
         ("chat/completions", {"model": "little", "messages": HELLO, "max_tokens": 0}, 400, "max_tokens"),
         ("chat/completions", {"model": "little", "messages": HALF}, 400, "surrogate"),
@@ -298,6 +350,19 @@ def test_mistakes_are_told_in_their_shape(
 )
 def test_the_parameter_that_is_wrong_is_named(start: Start, served: Models, body: object, param: str | None) -> None:
     assert start(served=served).post("/v1/completions", json=body).json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+    ],
+)
+def test_what_no_model_here_can_do_is_refused(start: Start, served: Models, more: dict[str, Any], param: str) -> None:
+    found = start(served=served).post("/v1/chat/completions", json={"model": "little", "messages": HELLO} | more)
+    assert found.status_code == 400
+    assert found.json()["error"]["param"] == param
 
 
 def test_what_is_refused_before_it_is_read_has_their_shape_too(start: Start, served: Models) -> None:

@@ -177,6 +177,15 @@ def test_scores_are_what_they_say() -> None:
     assert scores["bits_per_byte"] == pytest.approx(9 * guessed / 6)
 
 
+def test_what_is_unknown_is_not_worth_bits(tmp_path: Path) -> None:
+    pieces, facts = [Piece("a bird sees a dog"), Piece("a cat")], {"of": 1}
+    for kind, unknown in (("word", 2), ("char", 7), ("byte", 0)):
+        tokenizer = Tokenizer.learn(["a cat sees a cat"], kind)
+        flat = Flat.at(tmp_path / kind, pieces, tokenizer, facts)
+        assert flat.unknown == Flat.of(pieces, tokenizer).unknown == unknown
+        assert ("bits_per_byte" in measure(Even(512), flat, 4)) == (unknown == 0)
+
+
 def test_a_loss_is_the_mean_over_windows() -> None:
     torch.manual_seed(0)
     shape = {key: value for key, value in MODEL.items() if key != "name"}
@@ -214,6 +223,11 @@ def test_evaluate_finds_the_same_score(trained: Path, file: Path) -> None:
     shown = CliRunner().invoke(app, ["evaluate", str(trained), str(file)]).stdout
     assert f"{len(TEXT) - 1:,} bytes" in shown
     assert "bits per byte" in shown
+    (file.parent / "other.txt").write_text("the cub sees fish")
+    shown = CliRunner().invoke(app, ["evaluate", str(trained), str(file.parent / "other.txt")]).stdout
+    assert "1 unknown tokens" in shown
+    assert "perplexity" in shown
+    assert "bits" not in shown
 
 
 def test_convolutions_learn_it_write_and_are_scored(file: Path, tmp_path: Path) -> None:

@@ -142,6 +142,23 @@ def test_a_toy_is_learned_and_kept(model: Model, tmp_path: Path) -> None:
     assert shown.stdout == "ant\ncow\n"
 
 
+def test_a_document_may_have_lines_of_its_own(model: Model, tmp_path: Path) -> None:
+    assert model.bundle.path is not None
+    run, file = model.bundle.path.parent, tmp_path / "documents.jsonl"
+    file.write_text('{"source": "ant\\ncow bee"}\n\n{"source": "cow ant", "target": "cow"}\n')
+    assert CliRunner().invoke(app, ["summarise", str(run), str(file)]).stdout == "ant\ncow\n"
+    file.write_text('{"source": "ant"}\n{"body": "cow ant"}\n')
+    with pytest.raises(UserError, match=r"documents\.jsonl, line 2: no text under 'source'"):
+        CliRunner().invoke(app, ["summarise", str(run), str(file)], catch_exceptions=False)
+
+
+def test_options_of_translators_scores_are_refused(model: Model) -> None:
+    assert model.bundle.path is not None
+    for option in ("--lowercase", "--cased", "--tokenize=none"):
+        with pytest.raises(UserError, match="is for translations"):
+            CliRunner().invoke(app, ["evaluate", str(model.bundle.path), option], catch_exceptions=False)
+
+
 def test_documents_are_cut_at_their_end(model: Model) -> None:
     document = model.bundle.model.head.document
     assert document + len(model.bundle.model.prompt) == 12  # three quarters of 16

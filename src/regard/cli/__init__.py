@@ -36,7 +36,9 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
-app.command("summarise", help="Summarise texts with a model for summarisation, line for line.")(translate.translate)
+app.command("summarise", help="Summarise documents, one a line (or .jsonl files), with a model for summarisation.")(
+    translate.translate
+)
 app.command("predict")(predict.predict)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)

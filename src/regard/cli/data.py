@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.options import keep_apart
 from regard.errors import UserError
 
 app = typer.Typer(help="Check, get and make corpora.", no_args_is_help=True)
@@ -77,6 +78,7 @@ def splice(
     from regard.data.splice import spliced
     from regard.files import write_text
 
+    keep_apart(output, [file])
     made = spliced(list(read_lines(file)), count, seed)
     if output is None:
         for line in made:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import EngineName, Precision, decode_options, refuse_columns
+from regard.cli.options import EngineName, Precision, decode_options, keep_apart, refuse, refuse_columns
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,12 +75,15 @@ def evaluate(
         else:
             _evaluate_reading(system, model, given, column or [], label or "", as_json)
         return
+    why = "is for translations; ROUGE compares the stems of words, in small letters"
+    refuse(task == "summarisation", why, {"--tokenize": tokenize, "--lowercase": lowercase})
     if output is not None and not output.parent.is_dir():
         raise UserError(f"cannot write {output}: there is no folder {output.parent}")
     options = decode_options(beam=beam, length_penalty=length_penalty)
     system = load([model, *(ensemble or [])], device=device, engine=engine, precision=precision)
     recipe = make_recipe(system.bundle.training.get("recipe", {}))
     chosen, name = ([str(f) for f in files], " ".join(map(str, files))) if files else _own_set(system, model)
+    keep_apart(output, [*map(Path, chosen), *([against] if against else [])])
     report = Report()
     pairs = small_set(recipe, chosen, report)
     if not pairs:
@@ -138,6 +141,7 @@ def _evaluate_text(system: "Model", model: Path, files: list[str], as_json: bool
     if not flat.documents:
         raise UserError(f"there is no text in {name}")
     counts = {"documents": flat.documents, "tokens": len(flat.tokens) - 1, "bytes": flat.bytes}
+    counts |= {"unknown tokens": flat.unknown} if flat.unknown else {}
     _tell(model, name, counts, measure(bundle.model, flat, bundle.max_length), as_json)
 
 

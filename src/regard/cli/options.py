@@ -1,6 +1,9 @@
 """Options shared by verbs, and their checks: in one place, with a user's mistake as one clear line."""
 
-from typing import Any, Literal
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, TextIO
 
 from regard.errors import UserError
 
@@ -19,6 +22,20 @@ def refuse_columns(task: str, options: dict[str, Any]) -> None:
     """Tables and columns of words have columns to be named; texts and questions have none."""
     given = {option: value or None for option, value in options.items()}
     refuse(task not in ("classification", "tagging"), f"names columns; a model for {task} reads none", given)
+
+
+def keep_apart(output: Path | None, given: Iterable[Path | TextIO]) -> None:
+    """What is read is not written over."""
+    if output is not None and output.is_file() and any(_same(output, each) for each in given):
+        raise UserError(f"{output} is also the input; choose another file to write to")
+
+
+def _same(output: Path, given: Path | TextIO) -> bool:
+    try:
+        other = given.stat() if isinstance(given, Path) else os.fstat(given.fileno())
+    except (OSError, ValueError):  # standard input is closed, or no file
+        return False
+    return os.path.samestat(output.stat(), other)
 
 
 def decode_options(**given: Any) -> dict[str, Any]:

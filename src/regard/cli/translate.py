@@ -1,17 +1,16 @@
 """`regard translate`: standard input or files to output, line for line."""
 
 import json
-import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
-from regard.cli.options import EngineName, Precision, decode_options
+from regard.cli.options import EngineName, Precision, decode_options, keep_apart
 from regard.errors import UserError
 
 
@@ -42,11 +41,12 @@ def translate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:N.")] = "auto",
     json_lines: Annotated[bool, typer.Option("--json", help="JSON lines with scores and alternatives.")] = False,
 ) -> None:
-    """Translate text, one line at a time in, one line out.
+    """Translate text, one line at a time in, one line out; of .jsonl files what stands under the first of data.keys.
 
     With --n-best N every line gives N lines (an empty one, one): its number, the score and the text, tab-separated.
     """
     from regard.api import load
+    from regard.data.formats import KEYS
     from regard.decode.translator import WINDOW
 
     options = decode_options(
@@ -58,9 +58,7 @@ def translate(
     for path in paths:
         if not path.exists() or path.is_dir():
             raise UserError(f"there is no file {path}")
-    given: Sequence[Path | TextIO] = paths or [sys.stdin]
-    if output is not None and output.is_file() and any(_same(output, each) for each in given):
-        raise UserError(f"{output} is also the input; choose another file to write to")
+    keep_apart(output, paths or [sys.stdin])
     for name, value in (("temperature", temperature), ("top-k", top_k), ("top-p", top_p), ("seed", seed)):
         if value is not None and not sample:
             raise UserError(f"--{name} goes with --sample")
@@ -68,12 +66,13 @@ def translate(
     translator.options(**options)  # a wrong option is told before anything is read
     typed = not paths and sys.stdin.isatty()  # a person waits for each line
     scored = json_lines or bool(n_best)
-    results = translator.stream(_lines(paths), window=1 if typed else WINDOW, scored=scored, **options)
+    key = translator.bundle.data.get("keys", KEYS)[0]
+    results = translator.stream(_lines(paths, key), window=1 if typed else WINDOW, scored=scored, **options)
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.showwarning = _warn
         out = stack.enter_context(_opened(output)) if output else sys.stdout
         known = paths and all(path.is_file() for path in paths)  # what else there is can be read once
-        shown = stack.enter_context(_progress(paths)) if known and _screen_is_free(output) else None
+        shown = stack.enter_context(_progress(_lines(paths, key))) if known and _screen_is_free(output) else None
         for number, found in enumerate(results, start=1):
             if json_lines:
                 alternatives = [{"text": t.text, "score": t.score, "confidence": t.confidence} for t in found]
@@ -90,14 +89,6 @@ def translate(
         out.flush()
 
 
-def _same(output: Path, given: Path | TextIO) -> bool:
-    try:
-        other = given.stat() if isinstance(given, Path) else os.fstat(given.fileno())
-    except (OSError, ValueError):  # standard input is closed, or no file
-        return False
-    return os.path.samestat(output.stat(), other)
-
-
 def _screen_is_free(output: Path | None) -> bool:
     return sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
 
@@ -106,13 +97,13 @@ def _one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
 
-def _lines(paths: list[Path]) -> Iterator[str]:
-    from regard.data.formats import read_lines
+def _lines(paths: list[Path], key: str) -> Iterator[str]:
+    from regard.data.formats import read_lines, read_texts
 
     if not paths:
         yield from read_lines(sys.stdin.buffer)
     for path in paths:
-        yield from read_lines(path)
+        yield from read_texts(path, key)
 
 
 def _opened(path: Path) -> TextIO:
@@ -125,12 +116,12 @@ def _opened(path: Path) -> TextIO:
 class _progress:
     """A progress line for long files, where standard output is free for it."""
 
-    def __init__(self, paths: list[Path]) -> None:
+    def __init__(self, lines: Iterable[str]) -> None:
         from rich.console import Console
         from rich.progress import Progress
 
         self.bar = Progress(console=Console(stderr=True), transient=True)
-        total = sum(1 for _ in _lines(paths))
+        total = sum(1 for _ in lines)
         self.row = self.bar.add_task("translating", total=total)
 
     def __enter__(self) -> "_progress":

@@ -104,6 +104,7 @@ class Flat:
     documents: int
     characters: int  # of the text; end symbols have none
     bytes: int
+    unknown: int = 0  # tokens that stand for what the vocabulary lacks
 
     @staticmethod
     def of(pieces: Iterable[Piece], tokenizer: Tokenizer) -> "Flat":
@@ -151,7 +152,7 @@ class _Packer:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.dtype = np.dtype("<u2" if len(tokenizer) <= 1 << 16 else "<u4")
-        self.counts = [0, 0, 0]  # documents, characters, bytes
+        self.counts = [0, 0, 0, 0]  # documents, characters, bytes, unknown tokens
 
     def arrays(self, pieces: Iterable[Piece]) -> Iterator[NDArray[Any]]:
         held: list[Piece] = []
@@ -170,6 +171,7 @@ class _Packer:
         found = self.tokenizer.encode_batch([p.text for p in pieces], [not p.first for p in pieces])
         for piece, tokens in zip(pieces, found, strict=True):
             ids += [*([self.tokenizer.specials.end] if piece.first else []), *tokens]
-            more = (int(piece.first), len(piece.text), len(piece.text.encode()))
+            unknown = tokens.count(self.tokenizer.specials.unk)
+            more = (int(piece.first), len(piece.text), len(piece.text.encode()), unknown)
             self.counts = [a + b for a, b in zip(self.counts, more, strict=True)]
         return np.array(ids, self.dtype)

@@ -130,6 +130,18 @@ def read_objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield where, parse_object(line, where)
 
 
+def read_texts(path: str | Path, key: str) -> Iterator[str]:
+    """The lines of a text file; of JSON lines what stands under a key."""
+    if not str(path).removesuffix(".gz").endswith(".jsonl"):
+        yield from read_lines(path)
+        return
+    for where, found in read_objects(path):
+        text = found.get(key)
+        if not isinstance(text, str):
+            raise UserError(f"{where}: no text under {key!r}, where the model's training data (data.keys) had it")
+        yield text
+
+
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """A JSON object whose texts are texts: half of a surrogate pair is none."""
     try:

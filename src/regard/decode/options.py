@@ -3,17 +3,22 @@
 # Shapes: R rows (hypotheses), V vocabulary.
 
 from functools import cache
-from typing import Self
+from typing import Annotated, Any, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from regard.text import BOS, PAD, UNK, Specials
 
 OURS = Specials()
 NEVER = slice(PAD, BOS + 1)  # padding, the unknown token and the begin symbol are no output
+MOST = 1_000_000  # tokens of an output
 assert {PAD, UNK, BOS} == set(range(NEVER.start, NEVER.stop))
+
+
+def _listed(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, dict) else value
 
 
 class DecodeOptions(BaseModel):
@@ -26,9 +31,11 @@ class DecodeOptions(BaseModel):
         0.6, ge=0, description="alpha of ((5 + length) / 6)^alpha; 0 ranks by log-probability"
     )
     n_best: int = Field(1, ge=1, description="how many outputs of each input to give back")
-    min_length: int = Field(0, ge=0, description="least tokens in an output")
-    max_length: int | None = Field(None, ge=1, description="most tokens in an output; default input + extra_length")
-    extra_length: int = Field(50, ge=1, description="how many tokens longer than the input an output may be")
+    min_length: int = Field(0, ge=0, le=MOST, description="least tokens in an output")
+    max_length: int | None = Field(
+        None, ge=1, le=MOST, description="most tokens in an output; default input + extra_length"
+    )
+    extra_length: int = Field(50, ge=1, le=MOST, description="how many tokens longer than the input an output may be")
     no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of this size twice in an output; 0 allows all")
     sample: bool = Field(False, description="draw tokens at random in place of beam search")
     temperature: float = Field(1.0, gt=0, description="above 1 flattens, below 1 sharpens what is sampled from")
@@ -37,6 +44,16 @@ class DecodeOptions(BaseModel):
     repetition_penalty: float = Field(
         1.0, ge=0.01, description="sampling: above 1, tokens that were there before are less likely; 1 is none"
     )
+    frequency_penalty: float = Field(
+        0.0, ge=-2, le=2, description="sampling: taken off a token's logit for each time that it was written"
+    )
+    presence_penalty: float = Field(
+        0.0, ge=-2, le=2, description="sampling: taken off the logit of each token that was written"
+    )
+    logit_bias: Annotated[
+        tuple[tuple[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=-100, le=100)]], ...],
+        BeforeValidator(_listed),  # may be a table; kept so that options can be looked up
+    ] = Field((), description="sampling: tokens, each with what is added to its logit")
     stop: tuple[str, ...] = Field((), description="texts that end an output and are no part of it (language models)")
     seed: int = Field(0, ge=0, description="seed of sampling")
     batch: int = Field(1024, ge=1, description="source tokens decoded together (results do not depend on it)")

@@ -15,6 +15,8 @@ from regard.text import Specials
 
 COLDEST = 1e-6  # what is less is nothing in float32
 HEAD = 256  # tokens among which a nucleus is looked for first
+BLOCK = 256  # places whose random numbers are made together
+APART = 0x9E3779B9  # between the seeds of one sentence's outputs
 
 
 def sample(
@@ -42,8 +44,9 @@ class Sampler:
     starts: what each sentence's output begins with, by default the begin symbol. It is given, not scored, and no part
     of what is written. Rows with a shorter start begin to draw while the others still read theirs.
 
-    A draw depends on the seed, the sentence's number (its row, unless given) and the place in the output alone; a row
-    that has ended changes none of the others, and sentences all of whose rows have ended leave the batch in time.
+    A draw depends on the seed, the sentence's number (its row, unless given), which of its outputs it is for and the
+    place there alone; a row that has ended changes none of the others, and sentences all of whose rows have ended leave
+    the batch in time.
     """
 
     @torch.inference_mode()
@@ -65,7 +68,7 @@ class Sampler:
         self.longest = options.longest(lengths, self.model.most_written)[self.every]  # R
         self.most: list[int] = self.longest.tolist()
         numbers = range(count) if numbers is None else numbers
-        self.draws = _draws(options.seed, numbers, copies, int(self.longest.max()) + 1).to(device)  # R T
+        self.draws = Draws([options.seed * 1_000_003 + n + c * APART for n in numbers for c in range(copies)], device)
         self.given = torch.tensor([len(start) for start in starts], device=device)  # N, then R
         most = int(self.given.max())
         self.starts = torch.tensor([[*s, *[0] * (most - len(s))] for s in starts], device=device)  # N T, then R T
@@ -101,10 +104,10 @@ class Sampler:
             likely, log_probs = self._penalised(log_probs, penalty), averaged([log_probs.log_softmax(-1)])
         if self.watch is not None:
             self.watch(log_probs)
+        likely = self._shifted(likely)
         place = self.tokens.size(1) - self.given  # R; below 0 in the start
         self.options.forbid(log_probs, self.tokens, self.longest, self.given, self.specials)
-        draw = self.draws.gather(1, place.clamp(0, self.draws.size(1) - 1)[:, None]).squeeze(1)
-        next_ = pick(likely.where(log_probs > -torch.inf, log_probs), draw, self.options)
+        next_ = pick(likely.where(log_probs > -torch.inf, log_probs), self.draws.at(place), self.options)
         reading = place < 0
         if bool(reading.any()):
             next_ = torch.where(reading, self.starts[:, min(self.tokens.size(1), self.starts.size(1) - 1)], next_)
@@ -131,7 +134,8 @@ class Sampler:
         kept = open_.nonzero().squeeze(1)
         self.model.reorder(kept)
         self.model.keep((~ended).nonzero().squeeze(1))
-        for name in ("tokens", "given", "starts", "longest", "draws", "log_prob", "ended", "size"):
+        self.draws.keep(kept)
+        for name in ("tokens", "given", "starts", "longest", "log_prob", "ended", "size"):
             setattr(self, name, getattr(self, name)[kept])
 
     @torch.inference_mode()
@@ -161,6 +165,38 @@ class Sampler:
         seen[:, [self.specials.begin, self.specials.end]] = False
         return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
+    def _shifted(self, logits: Tensor) -> Tensor:
+        """Each logit with its bias, less the frequency penalty for each time that the row wrote it, and the presence
+        penalty if it did at all. What a row was given does not count. (To log-probabilities it is the same.)
+        """
+        options = self.options
+        if options.logit_bias:
+            bias = torch.tensor(options.logit_bias, device=logits.device)  # tokens, 2
+            logits = logits.index_add(1, bias[:, 0].long(), bias[:, 1].expand(len(logits), -1))
+        if options.frequency_penalty or options.presence_penalty:
+            own = torch.arange(self.tokens.size(1), device=logits.device) >= self.given[:, None]
+            counts = torch.zeros_like(logits).scatter_add_(1, self.tokens, own.to(logits.dtype))
+            logits = logits - options.frequency_penalty * counts - options.presence_penalty * (counts > 0)
+        return logits
+
+
+class Draws:
+    """Random numbers from 0 to 1, of each row from a seed of its own, made as the outputs grow."""
+
+    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
+        self.generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
+        self.made = torch.empty(len(seeds), 0, device=device)  # R T
+
+    def at(self, place: Tensor) -> Tensor:
+        """Those of each row's place (R), which grows by one at every step; below 0 any will do."""
+        if int(place.max()) >= self.made.size(1):
+            more = torch.stack([torch.rand(BLOCK, generator=generator) for generator in self.generators])
+            self.made = torch.cat((self.made, more.to(self.made.device)), 1)
+        return self.made.gather(1, place.clamp(min=0)[:, None]).squeeze(1)
+
+    def keep(self, rows: Tensor) -> None:
+        self.made, self.generators = self.made[rows], [self.generators[row] for row in rows.tolist()]
+
 
 def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:
     """The token at which the cumulated probability passes the draw, after temperature, top-k and nucleus."""
@@ -186,11 +222,3 @@ def pick(log_probs: Tensor, draw: Tensor, options: DecodeOptions) -> Tensor:
     wanted = torch.minimum(draw[:, None] * end, end.nextafter(torch.zeros_like(end)))
     chosen = torch.searchsorted(total, wanted, right=True)
     return (chosen if order is None else order.gather(1, chosen)).squeeze(1)
-
-
-def _draws(seed: int, numbers: Sequence[int], copies: int, length: int) -> Tensor:
-    rows = []
-    for number in numbers:
-        generator = torch.Generator().manual_seed((seed * 1_000_003 + number) % 2**63)
-        rows.append(torch.rand(length, copies, generator=generator).t())  # position by position: prefix-stable
-    return torch.cat(rows)

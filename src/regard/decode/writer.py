@@ -56,7 +56,8 @@ class Piece:
 class Writer:
     """Writes on from prompts with one model or an ensemble.
 
-    A prompt is read as it is; without one the text begins where a document does, after an end symbol.
+    A prompt is read as the beginning of a text, or in tokens as it is; without one the text begins where a document
+    does, after an end symbol.
     """
 
     def __init__(self, models: Sequence[Any], tokenizer: Tokenizer, options: DecodeOptions) -> None:

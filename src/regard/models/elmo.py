@@ -14,6 +14,7 @@ from regard.nn.dropout import Dropout
 
 SPECIALS = 4  # of the tokenizer of bytes, before its 256 bytes; each is a word of its own
 SPACE = SPECIALS + ord(" ")  # every other word begins with it
+WHITE = [SPECIALS + code for code in range(128) if chr(code).isspace()]
 
 
 class ElmoConfig(ModelConfig):
@@ -111,20 +112,27 @@ class Words:
 
     @staticmethod
     def of(tokens: Tensor, lengths: Tensor | None, longest: int) -> "Words":
-        """A word begins at a space, a special token is one, and what follows a special is the beginning of one."""
+        """A word begins at the last white space before it, which is read as a space; a special token is one.
+
+        All other white space is no part of a word, as in pre-training; its state is that of the word before.
+        """
         special, places = tokens < SPECIALS, torch.arange(tokens.size(1), device=tokens.device)
-        begins = special | (tokens == SPACE)
-        begins[:, 1:] |= special[:, :-1]
-        begins[:, 0] = True
+        white = torch.isin(tokens, tokens.new_tensor(WHITE))
         real = torch.ones_like(special) if lengths is None else places < lengths[:, None]
-        owner = (begins & real).cumsum(1) - 1  # padding belongs to the last word, and is not written
+        letter = real & ~(special | white)
+        begins = special.clone()
+        begins[:, :-1] |= white[:, :-1] & letter[:, 1:]
+        begins[:, 1:] |= letter[:, 1:] & special[:, :-1]
+        begins[:, 0] = True
+        begins &= real
+        owner = begins.cumsum(1) - 1  # padding belongs to the last word, and is not written
         first = torch.where(begins, places, 0).cummax(1).values
-        written = real & (places - first < longest)
+        written = (begins | letter) & (places - first < longest)
         count = owner[:, -1] + 1
         rows = torch.arange(len(tokens), device=tokens.device)[:, None].expand_as(tokens)
         characters = tokens.new_zeros(len(tokens), int(count.max()), longest)
         where = (rows[written], owner[written], (places - first)[written])
-        characters[where] = tokens[written]
+        characters[where] = tokens.masked_fill(white, SPACE)[written]
         sizes = torch.zeros_like(characters).index_put(where, torch.ones_like(where[0])).sum(-1)
         return Words(characters[..., : int(sizes.max())], sizes, count, owner)
 

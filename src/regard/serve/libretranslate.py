@@ -24,9 +24,10 @@ def facts_of(request: Request) -> Facts:
     return found
 
 
-def admit(service: Service, request: Request, api_key: str | None) -> Facts:
+def admit(service: Service, request: Request, api_key: str | None, where: str = "as api_key") -> Facts:
+    """where: how a key is to be given."""
     facts = facts_of(request)
-    service.admit(facts, api_key, request.client.host if request.client else "")
+    service.admit(facts, api_key, request.client.host if request.client else "", where)
     return facts
 
 

@@ -3,13 +3,14 @@
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
 from regard.api import Model
+from regard.decode.options import DecodeOptions
 from regard.decode.writer import Generation, Piece, Prompt, Writer
 from regard.serve import completion, shapes
 from regard.serve.libretranslate import admit
@@ -21,21 +22,30 @@ MOST = 16  # prompts of one request, and texts of one prompt
 MOST_TEXTS = 64  # of one request, those that best_of leaves out too
 MOST_STOP = 200  # characters of a stop text
 MOST_TOP = 20  # likeliest tokens that are told of each
+FEW = 16  # tokens of a completion where nobody says how many, as OpenAI has it
+TURNS = ("\nuser:", "\nassistant:")  # where the other's turn begins, or the next one of one's own
+MOST_BIASED = 300  # tokens whose logits are shifted
+HEEDED = {
+    "temperature", "top_p", "top_k", "repetition_penalty", "frequency_penalty", "presence_penalty", "logit_bias",
+    "stop",
+}  # fmt: skip
+BEARER = "in the header Authorization: Bearer KEY"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 def _listed(value: Any) -> Any:
-    return [] if value is None else [value] if isinstance(value, str) else value
+    return [value] if isinstance(value, str) else value
 
 
 def _prompts(value: Any) -> Any:
     """A list of numbers is one prompt, in tokens."""
     tokens = isinstance(value, list) and value and all(isinstance(one, int) for one in value)
-    return [value] if tokens else _listed(value)
+    return [value] if tokens else _listed(value or [])
 
 
 Prompts = Annotated[list[str | list[int]], BeforeValidator(_prompts)]
-Stops = Annotated[list[Annotated[str, Field(max_length=MOST_STOP)]], BeforeValidator(_listed)]
+Stop = Annotated[str, Field(max_length=MOST_STOP)]
+Stops = Annotated[list[Stop], BeforeValidator(_listed), Field(max_length=4)]
 
 
 class StreamOptions(BaseModel):
@@ -46,27 +56,41 @@ class Asked(BaseModel):
     """What both kinds of completion may say. What is not known here is passed over, as clients send more and more."""
 
     model: str = Field(description="A model's id, as /v1/models lists them.", examples=["shakespeare"])
-    max_tokens: int | None = Field(None, ge=1, description="Most tokens to write.")
+    max_tokens: int | None = Field(None, ge=1, description="Most tokens to write; by default the model's own number.")
     temperature: float | None = Field(None, ge=0, le=10, description="0 takes the likeliest token every time.")
     top_p: float | None = Field(None, ge=0, le=1, description="Only the likeliest tokens with so much mass.")
     top_k: int | None = Field(None, ge=0, description="Only so many of the likeliest tokens.")
     repetition_penalty: float | None = Field(None, ge=0.01, le=100, description="Above 1: fewer repetitions.")
+    frequency_penalty: float | None = Field(
+        None, ge=-2, le=2, description="Taken off a token's logit for each time that it was written."
+    )
+    presence_penalty: float | None = Field(
+        None, ge=-2, le=2, description="Taken off the logit of each token that was written."
+    )
+    logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = Field(
+        None, max_length=MOST_BIASED, description="What is added to the logits of tokens, by their numbers."
+    )
     n: int | None = Field(None, ge=1, le=MOST, description="How many texts.")
-    stop: Stops = Field(default_factory=list, max_length=4, description="Texts that end what is written.")
+    stop: Stops | None = Field(None, description="Texts that end what is written; by default the model's own.")
     seed: int | None = Field(None, ge=-(2**63), lt=2**63, description="The same seed gives the same text.")
     stream: bool | None = Field(None, description="As events, while it is written.")
     stream_options: StreamOptions | None = Field(None, description="Of a stream.")
 
-    def options(self, limit: int) -> dict[str, Any]:
-        chosen = self.model_dump(include={"temperature", "top_p", "top_k", "repetition_penalty", "stop"})
+    most: ClassVar[int | None] = None  # tokens where neither the request nor the model says how many
+
+    def options(self, own: DecodeOptions, limit: int) -> dict[str, Any]:
+        """own: the model's, which hold where nothing is asked for."""
+        chosen = self.model_dump(include=HEEDED)
         seed = self.seed % 2**63 if self.seed is not None else secrets.randbelow(2**31)
         if self.top_p == 0:
             chosen |= {"top_p": None, "top_k": 1}
-        most = limit if self.max_tokens is None else min(self.max_tokens, limit)
-        return chosen | {"n": self.n or 1, "seed": seed, "max_tokens": most}
+        wanted = (self.max_tokens, own.max_length, self.most, limit)
+        most = next(number for number in wanted if number is not None)
+        return chosen | {"n": self.n or 1, "seed": seed, "max_tokens": min(most, limit)}
 
 
 class Completion(Asked):
+    most = FEW
     max_tokens: int | None = Field(None, ge=0, description="Most tokens to write; with echo, 0 scores a text.")
     prompt: Prompts = Field(
         default_factory=list, max_length=MOST, description="How the text begins, as a text or in tokens, or several."
@@ -79,7 +103,9 @@ class Completion(Asked):
 
 
 def _plain(content: Any) -> Any:
-    """The text of a message that comes in parts."""
+    """The text of a message that comes in parts; one that called a tool has none."""
+    if content is None:
+        return ""
     if not isinstance(content, list):
         return content
     if not all(isinstance(part, dict) and part.get("type") == "text" and "text" in part for part in content):
@@ -92,10 +118,23 @@ class Message(BaseModel):
     content: Annotated[str, BeforeValidator(_plain)]
 
 
+def _refused(value: Any) -> None:
+    if value:
+        raise ValueError("no model here calls tools")
+
+
+def _text_alone(value: Any) -> None:
+    if value is not None and value != {"type": "text"}:
+        raise ValueError("what is written can be plain text alone here")
+
+
 class Chat(Asked):
     messages: list[Message] = Field(min_length=1, max_length=1000, description="What was said so far.")
     max_completion_tokens: int | None = Field(None, ge=1, description="As max_tokens.")
     logprobs: bool | None = Field(None, description="With the log-probability of each token.")
+    tools: Annotated[None, BeforeValidator(_refused)] = None
+    functions: Annotated[None, BeforeValidator(_refused)] = None
+    response_format: Annotated[None, BeforeValidator(_text_alone)] = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_TOP, description="And of so many others.")
 
 
@@ -149,14 +188,15 @@ def routes(service: Service) -> APIRouter:
         asked = await read(Chat, request)
         prompt = "".join(f"{m.role}: {m.content}\n" for m in asked.messages) + "assistant:"
         most = asked.max_completion_tokens or asked.max_tokens
-        asked = asked.model_copy(update={"max_tokens": most, "stop": [*asked.stop, "\nuser:", "\nassistant:"]})
         writer = admitted(request, asked, [prompt])
+        stop = writer.bundle.decode.stop if asked.stop is None else asked.stop
+        asked = asked.model_copy(update={"max_tokens": most, "stop": [*stop, *TURNS]})
         top = (asked.top_logprobs or 0) if asked.logprobs else None
         return await written(writer, asked, [prompt], asked.n or 1, top, chat=True)
 
     def admitted(request: Request, asked: Asked, prompts: Sequence[Prompt]) -> Model:
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        facts = admit(service, request, (key.strip() or None) if scheme.lower() == "bearer" else None)
+        facts = admit(service, request, (key.strip() or None) if scheme.lower() == "bearer" else None, BEARER)
         writer = found(asked.model)
         service.count(facts, [_text(writer.writer, prompt, service.settings.char_limit) for prompt in prompts])
         texts = (asked.n or 1) * len(prompts)
@@ -179,7 +219,7 @@ def routes(service: Service) -> APIRouter:
         chat: bool = False,
     ) -> Response:
         """wanted: how many of the texts are told. top: log-probabilities too, and of so many others."""
-        options, tokenizer = asked.options(service.settings.token_limit), writer.bundle.source
+        options, tokenizer = asked.options(writer.bundle.decode, service.settings.token_limit), writer.bundle.source
         most = options["max_tokens"]
         told = completion.itemised if chat else completion.listed
         logprobs = None if top is None else told(tokenizer)

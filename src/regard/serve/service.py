@@ -67,7 +67,7 @@ class Service:
         self.explaining.join()
         self.writing.join()
 
-    def admit(self, facts: Facts, api_key: str | None, host: str) -> None:
+    def admit(self, facts: Facts, api_key: str | None, host: str, where: str) -> None:
         """Lets a request in by its key and rate, or refuses it."""
         client, a_minute, refusal = network(host), self.settings.req_limit, None
         if self.keys is not None:
@@ -76,7 +76,7 @@ class Service:
                 facts.key = client = key.name
                 a_minute = key.rate or a_minute
             else:
-                refusal = Refusal(403, "Invalid API key" if api_key else "An API key is needed: give it as api_key")
+                refusal = Refusal(403, "Invalid API key" if api_key else f"An API key is needed: give it {where}")
         if a_minute:
             self.rate.take(client, a_minute)  # of wrong keys too: they are not to be guessed
         if refusal:

@@ -79,14 +79,18 @@ def loss_of(model: Any, batch: Batch, smoothing: float) -> Loss:
 
 @torch.inference_mode()
 def measure(model: Any, flat: Flat, length: int) -> dict[str, float]:
-    """Nats per token, perplexity, and bits per character and per byte of the text (its end symbols are guessed too)."""
+    """Nats per token, perplexity, and bits per character and per byte of the text (its end symbols are guessed too).
+
+    A text with unknown tokens has no bits: to guess that something unknown comes is not to guess what it is.
+    """
     model.eval()
     device = next(model.parameters()).device
     total = sum(float(loss_of(model, batch.to(device), 0.0).total) for batch in windows(flat, length))
     loss, bits = total / (len(flat.tokens) - 1), total / math.log(2)
-    return {
-        "loss": loss,
-        "perplexity": math.exp(loss) if loss < 700 else math.inf,
+    found = {"loss": loss, "perplexity": math.exp(loss) if loss < 700 else math.inf}
+    if flat.unknown:
+        return found
+    return found | {
         "bits_per_character": bits / max(1, flat.characters),
         "bits_per_byte": bits / max(1, flat.bytes),
     }

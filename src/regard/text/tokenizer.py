@@ -312,7 +312,7 @@ class Tokenizer:
     def with_our_specials(self) -> "tuple[Tokenizer, list[int]]":
         """The same tokenizer with PAD, UNK, BOS and EOS in our numbers, and the old number of each new one.
 
-        What stood there before, and all between, moves up.
+        What stood there before, and all between, moves up. Of symbols that are one (GPT-2's) the others are added.
         """
         old = self.specials
         first = (old.pad, old.unk, old.begin, old.end)
@@ -320,14 +320,19 @@ class Tokenizer:
         if first == (PAD, UNK, BOS, EOS):
             return self, order
         new = {number: i for i, number in enumerate(order)}
+        new |= {number: i for i, number in enumerate(first) if self.token(number) == SPECIALS[i]}
         state = json.loads(self._inner.to_str())
         if not isinstance(state["model"]["vocab"], dict):
             raise UserError(f"the numbers of a {state['model']['type']} tokenizer's tokens cannot be changed")
         for entry in state["added_tokens"]:
             state["model"]["vocab"][entry["content"]] = entry["id"]  # one that was added later would come last again
             entry["id"] = new[entry["id"]]
-        state["added_tokens"].sort(key=lambda entry: entry["id"])
         state["model"]["vocab"] = {token: new[i] for token, i in state["model"]["vocab"].items()}
+        for i, number in enumerate(first):
+            if new[number] != i:
+                state["model"]["vocab"][SPECIALS[i]] = i
+                state["added_tokens"].append(_symbol(i, SPECIALS[i]))
+        state["added_tokens"].sort(key=lambda entry: entry["id"])
         state["post_processor"] = None  # it frames texts with the old numbers, which nobody asks it to
         specials = Specials(mask=None if old.mask is None else new[old.mask], doubled=old.doubled)
         return Tokenizer(self.kind, Inner.from_str(json.dumps(state)), specials), order
@@ -341,6 +346,12 @@ class Tokenizer:
         except (ValueError, RecursionError):
             raise UserError(f"{path}: not a tokenizer file (not JSON); give the file that Regard saved") from None
         return cls(*_checked(state, path))
+
+
+def _symbol(number: int, content: str) -> dict[str, Any]:
+    """One that is no text, as the library keeps it."""
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": number, "content": content, **plain, "special": True}
 
 
 def _spaces_around_masks(state: dict[str, Any], *, taken: bool) -> None:

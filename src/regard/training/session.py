@@ -25,7 +25,7 @@ from regard.training.prepare import PREPARE, absolute_paths
 from regard.training.resume import changed_data, changed_keys, elsewhere, environment, stretched
 from regard.training.run import TOKENIZERS, Run
 from regard.training.signals import Stop
-from regard.training.transfer import like, not_taken, take_weights, with_decoder
+from regard.training.transfer import in_our_numbers, like, not_taken, take_weights, with_decoder
 from regard.training.update import choose_device, mixed
 from regard.workers import no_denormals, parts_for
 
@@ -87,6 +87,8 @@ class _Session:
         if self.parent is not None and self.parent.name == "bert" and recipe.task in WRITING:
             torch.manual_seed(mixed(recipe.seed, 0))  # the decoder's first weights
             self.parent = with_decoder(self.parent, recipe)
+        elif self.parent is not None and self.parent.task == "language" and recipe.task in WRITING:
+            self.parent = in_our_numbers(self.parent)
         self.recipe = absolute_paths(like(recipe, self.parent) if self.parent else recipe, base)
         self.not_taken = not_taken(recipe, self.parent) if self.parent else []
         self.pairs, self.dev = pairs, dev

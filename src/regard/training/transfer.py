@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.bundle import Bundle
 from regard.config import GENTLE, WRITING, Recipe, make_recipe
 from regard.errors import UserError
-from regard.models import MODELS, Bert, Transformer
+from regard.models import GPT, MODELS, Bert, Transformer
 from regard.nn.position import Learned
 from regard.training.fit import load_weights
 
@@ -79,6 +79,18 @@ def _rows_of(labels: Sequence[str], own: Tensor, known: Tensor, theirs: Sequence
     place = {label: row for row, label in enumerate(theirs)}
     rows = [known[place[label]] if label in place else own[row] for row, label in enumerate(labels)]
     return torch.stack(rows) if rows else known
+
+
+def in_our_numbers(writer: Bundle) -> Bundle:
+    """A language model whose special tokens have the numbers that they have in translation, each one of its own."""
+    tokenizer, order = writer.source.with_our_specials()
+    if tokenizer is writer.source:
+        return writer
+    state = writer.model.state_dict()
+    model = GPT(writer.model.config.model_copy(update={"vocabulary": len(tokenizer)}))
+    rows = {name: state[name][order] for name in ("tokens.weight", "last.weight") if name in state}
+    model.load_state_dict(state | rows)
+    return replace(writer, model=model, source=tokenizer, target=tokenizer)
 
 
 def with_decoder(reader: Bundle, recipe: Recipe) -> Bundle:
