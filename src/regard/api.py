@@ -148,9 +148,6 @@ class Model:
         if given.get("temperature") == 0:
             given |= {"temperature": 1.0, "top_k": 1}
         given.setdefault("sample", "beam" not in given)
-        for name in () if given["sample"] else DRAWN:
-            if name in given and given[name] != DecodeOptions.model_fields[name].default:
-                raise UserError(f"decode option {name} is for sampling; a beam has no_repeat_ngram")
         given.setdefault("max_length", self.bundle.decode.max_length or TOKENS)
         return self.options(**given)
 
@@ -177,6 +174,9 @@ class Model:
             chosen = _chosen(self.bundle.decode, plain)
         except TypeError:  # what cannot be hashed cannot be looked up
             chosen = _chosen.__wrapped__(self.bundle.decode, plain)
+        for name in () if chosen.sample else DRAWN:
+            if name in given and getattr(chosen, name) != DecodeOptions.model_fields[name].default:
+                raise UserError(f"decode option {name} is for sampling; a beam has no_repeat_ngram")
         if any(token >= len(self.bundle.target) for token, _ in chosen.logit_bias):
             raise UserError(f"decode option logit_bias: the model's tokens are 0 to {len(self.bundle.target) - 1}")
         if self.bundle.task in WRITING:

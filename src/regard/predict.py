@@ -14,7 +14,7 @@ from regard.bundle import Bundle
 from regard.data.columns import Sentence, read_sentences, spans
 from regard.data.documents import Flat, documents
 from regard.data.formats import ending, read_lines
-from regard.data.squad import Question, parse_question, read_questions
+from regard.data.squad import Question, parse_question, question_id, read_questions
 from regard.data.tables import KINDS, Example, read_examples
 from regard.errors import UserError
 from regard.tasks import answering, classification, tagging
@@ -346,7 +346,7 @@ class AnswerPredictor:
         return read_questions(paths, placed=False, warn=warn)
 
     def __call__(self, texts: Sequence[Mapping[str, str]]) -> list[Answered]:
-        given = [Question(text["context"], text["question"], id=str(text.get("id", ""))) for text in texts]
+        given = [Question(text["context"], text["question"], id=question_id(text)) for text in texts]
         found = self.reader.answers(self.bundle.model, given)
         return [self._answered(question, answer) for question, answer in zip(given, found, strict=True)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.formats import Pair, Report, read_lines, read_pairs
+from regard.data.formats import Pair, Report, read_lines, read_pairs, read_texts
 from regard.errors import UserError
 
 
@@ -35,6 +35,11 @@ def test_each_format_reads_the_same(tmp_path: Path, ending: str) -> None:
 
 def test_lines_are_numbered_from_one_and_count_dropped_ones(tmp_path: Path) -> None:
     assert list(read_pairs([put(tmp_path / "x.tsv", "a\tb\n\t\nc\td\n")])) == [Pair("a", "b", 1), Pair("c", "d", 3)]
+
+
+def test_texts_of_json_lines_stand_under_a_key_however_the_file_is_called(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "A.JSONL", "a.Jsonl.gz"):
+        assert list(read_texts(put(tmp_path / name, '{"source": "a\\nb"}\n'), "source")) == ["a\nb"], name
 
 
 def test_keys_can_be_named(tmp_path: Path) -> None:

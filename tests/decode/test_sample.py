@@ -205,6 +205,21 @@ def test_what_may_become_long_costs_what_it_becomes(monkeypatch: pytest.MonkeyPa
     assert {h.tokens for h in short} == {h.tokens[:20] for h in long}
 
 
+def test_a_row_takes_its_draws_along_when_others_leave() -> None:
+    """Past the first block of draws too."""
+
+    def logits(source: tuple[int, ...], prefix: tuple[int, ...]) -> list[float]:
+        words = [math.log(known) if (known := KNOWN.get(token, 0)) and token != EOS else -60.0 for token in range(V)]
+        words[EOS] = 60.0 if len(prefix) > 40 * len(source) else -60.0
+        return words
+
+    toy, sources = Toy(logits), [[4, 3], [4] * 8 + [3], [5, 3], [6, 3]]
+    together = draw(toy, sources, n_best=2, max_length=1000)
+    assert len(together[1][0].tokens) > BLOCK > len(together[0][0].tokens)
+    for number, source in enumerate(sources):
+        assert draw(toy, [source], [number], n_best=2, max_length=1000) == [together[number]]
+
+
 def test_more_outputs_are_added_to_those_there_are() -> None:
     toy = Toy(table(V, 1, spread=0.5))
     few, more = (draw(toy, n_best=count) for count in (2, 5))

@@ -385,6 +385,10 @@ def test_wrong_options_are_told(bundle: Bundle, options: dict[str, Any], words: 
     for _ in range(2):  # what is remembered of options is none of the wrong ones
         with pytest.raises(UserError, match=words):
             model.generations(["the"], **options)
+    for wrong in ({"frequency_penalty": 1}, {"logit_bias": {5: 1}}):
+        with pytest.raises(UserError, match="is for sampling"):
+            model.options(**wrong)
+    assert model.generate("the", beam=2, logit_bias={}) == model.generate("the", beam=2)
     for stop in (["e"], {"e"}):
         assert model.generate("the", stop=stop, seed=1) == model.generate("the", stop=("e",), seed=1)
     assert model.generate("the", temperature=1e-320) == model.generate("the", temperature=0)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from regard.models import Elmo, ElmoConfig
-from regard.models.elmo import LSTM, SIZES, SPACE, SPECIALS, Highway, Mix, Words, turned
+from regard.models.elmo import LSTM, SIZES, SPACE, SPECIALS, Highway, Mix, Words, turned, words_of
 from regard.nn.initial import Unfilled
 from regard.text import Tokenizer
 
@@ -50,11 +50,13 @@ def test_words_are_those_of_pre_training() -> None:
     """Line ends and tabs part words too, and no number of them makes an empty one."""
     plain = "one two three"
     for text in (plain, "one\ntwo\tthree", "  one\r\n two \x0b\x1f three \n", "\none two  three"):
-        assert text.split() == plain.split()
+        assert words_of(text) == plain.split()
         both = Words.of(*batch(plain, text), 50)
         assert both.count.tolist() == [5, 5]
         assert torch.equal(both.characters[0], both.characters[1]), text
         assert torch.equal(both.sizes[0], both.sizes[1])
+    for text in ("one\xa0two three", "one\u3000two\u2003three", "one\u2028two"):  # as many words with begin and end
+        assert Words.of(*batch(text), 50).count.tolist() == [2 + len(words_of(text))], text
     assert Words.of(*batch(" \n "), 50).count.tolist() == [2]
     assert Words.of(*batch("a\n\nb"), 50).owner[0].tolist() == [0, 1, 1, 1, 2, 2, 3]
 

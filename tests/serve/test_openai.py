@@ -16,7 +16,7 @@ from serve.servers import Start, listening
 from regard.api import Model
 from regard.decode.options import DecodeOptions
 from regard.serve.models import Models, load_models
-from regard.serve.openai import TURNS
+from regard.serve.openai import TURNS, Completion
 
 HELLO = [{"role": "user", "content": "hello"}]
 HALF = [{"role": "user", "content": "\ud800"}]
@@ -203,6 +203,9 @@ def test_penalties_and_biases_are_heeded(client: openai.OpenAI, writer: Model) -
     assert found.choices[0].text != writer.generate("the", max_tokens=20, seed=3)
     only = client.completions.create(model="little", prompt="the", max_tokens=5, logit_bias={"70": 100})
     assert only.choices[0].text == writer.bundle.source.piece(70).decode() * 5
+    assert (
+        Completion(model="little").options(DecodeOptions(min_length=20), 100)["max_tokens"] == 20
+    )  # above the default
     said = [*HELLO, {"role": "assistant", "content": None}, *HELLO]
     plain = {"response_format": {"type": "text"}, "tools": [], "messages": said, "seed": 1, "max_tokens": 4}
     assert client.chat.completions.create(model="little", **plain).choices  # type: ignore[call-overload]

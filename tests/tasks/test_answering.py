@@ -159,6 +159,8 @@ def test_the_command_predicts_and_evaluates(trained: Path, files: Path) -> None:
     assert told | {"probability": 0} == {
         "question": "who ?", "answer": "Anna", "probability": 0, "start": 9, "end": 13,
     }  # fmt: skip
+    nameless = json.loads(run(app, ["predict", str(trained), "--json"], input=line[:-1] + ', "id": null}\n').stdout)
+    assert nameless | {"probability": 0} == told | {"probability": 0}
     dev = files / "silent.dev.json"
     table = run(app, ["predict", str(trained), str(dev)]).stdout.splitlines()
     assert len(table) == 60

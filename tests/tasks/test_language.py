@@ -97,6 +97,11 @@ def test_documents_have_an_end_symbol_before_between_and_after(tmp_path: Path) -
     assert made.tokens.tolist() == expected
     assert Flat.at(tmp_path / "tokens", [Piece("a")], tokenizer, {"of": 1}).tokens.tolist() == expected  # kept
     assert len(Flat.at(tmp_path / "tokens", [Piece("a")], tokenizer, {"of": 2}).tokens) == 4  # made of another text
+    meta = json.loads((tmp_path / "tokens" / reading.META).read_text())
+    older = meta | {"counts": meta["counts"][:3]}  # unknown tokens were not counted once
+    (tmp_path / "tokens" / reading.META).write_text(json.dumps(older))
+    tokenizer_of_b = Tokenizer.learn(["b"], "char", 20)
+    assert Flat.at(tmp_path / "tokens", [Piece("ab")], tokenizer_of_b, {"of": 2}).unknown == 1
     (tmp_path / "tokens" / reading.TOKENS).write_bytes(b"\0\0")
     assert len(Flat.at(tmp_path / "tokens", [Piece("a")], tokenizer, {"of": 2}).tokens) == 4  # damaged: made anew
 
@@ -127,7 +132,7 @@ def test_the_end_of_a_text_is_held_out(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_rows_are_windows_of_the_text_and_replay() -> None:
-    flat = Flat(np.arange(100, dtype="<u2"), 1, 99, 99)
+    flat = Flat(np.arange(100, dtype="<u2"), 1, 99, 99, 0)
     stream = Windows(flat, 64, 10, seed=3)
     seen = set()
     for _ in range(20):
@@ -147,7 +152,7 @@ def test_rows_are_windows_of_the_text_and_replay() -> None:
 
 @pytest.mark.parametrize("count", [2, 10, 11, 12, 55, 2000])
 def test_each_token_is_guessed_once(count: int) -> None:
-    flat = Flat(np.arange(count, dtype="<u2"), 1, 0, 0)
+    flat = Flat(np.arange(count, dtype="<u2"), 1, 0, 0, 0)
     batches = list(windows(flat, 10))
     assert [int(t) for b in batches for t in b.targets.flatten()] == list(range(1, count))
     assert all(torch.equal(b.targets, b.tokens + 1) for b in batches)
@@ -190,7 +195,7 @@ def test_a_loss_is_the_mean_over_windows() -> None:
     torch.manual_seed(0)
     shape = {key: value for key, value in MODEL.items() if key != "name"}
     model = GPT(GPTConfig.model_validate(shape | {"vocabulary": 9})).eval()
-    flat = Flat(np.random.default_rng(0).integers(9, size=50).astype("<u2"), 1, 49, 49)
+    flat = Flat(np.random.default_rng(0).integers(9, size=50).astype("<u2"), 1, 49, 49, 0)
     tokens, total = torch.from_numpy(flat.tokens.astype(np.int64)), 0.0
     with torch.inference_mode():
         for start in range(0, 49, 10):

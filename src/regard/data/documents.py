@@ -104,7 +104,7 @@ class Flat:
     documents: int
     characters: int  # of the text; end symbols have none
     bytes: int
-    unknown: int = 0  # tokens that stand for what the vocabulary lacks
+    unknown: int  # tokens that stand for what the vocabulary lacks
 
     @staticmethod
     def of(pieces: Iterable[Piece], tokenizer: Tokenizer) -> "Flat":
@@ -126,7 +126,8 @@ def _opened(folder: Path, facts: Mapping[str, Any]) -> Flat | None:
         if meta["facts"] != dict(facts) or checksum(folder / TOKENS) != meta["sha256"]:
             return None
         mapped = np.asarray(np.memmap(folder / TOKENS, dtype=np.dtype(meta["dtype"]), mode="r"))
-        return Flat(mapped, *(int(number) for number in meta["counts"]))
+        documents, characters, size, unknown = map(int, meta["counts"])
+        return Flat(mapped, documents, characters, size, unknown)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -132,7 +132,7 @@ def read_objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def read_texts(path: str | Path, key: str) -> Iterator[str]:
     """The lines of a text file; of JSON lines what stands under a key."""
-    if not str(path).removesuffix(".gz").endswith(".jsonl"):
+    if ending(path) != ".jsonl":
         yield from read_lines(path)
         return
     for where, found in read_objects(path):

@@ -1,6 +1,6 @@
 """Questions about texts whose answers stand in the text: SQuAD's JSON (1.1 and 2.0) or JSON lines."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def read_questions(
         before = total
         for where, context, given in _lines(path) if kind == ".jsonl" else _articles(path):
             total += 1
-            question = Question(context, _text(given, "question", where), (), where, str(given.get("id", "")))
+            question = Question(context, _text(given, "question", where), (), where, question_id(given))
             if not labelled:
                 found.append(question)
                 continue
@@ -89,6 +89,11 @@ def parse_question(line: str, where: str) -> dict[str, Any]:
     for key in ("context", "question"):
         _text(given, key, where)
     return given
+
+
+def question_id(given: Mapping[str, Any]) -> str:
+    """Of a number its digits; of a question that has none, nothing."""
+    return "" if given.get("id") is None else str(given["id"])
 
 
 def _answers(given: dict[str, Any], where: str, placed: bool) -> tuple[tuple[str, int], ...]:

@@ -2,6 +2,7 @@
 
 # Shapes: B batch, T characters of a text, N words of a text, L characters of a word, D width, P = D/2 (one direction).
 
+import re
 from typing import Any
 
 import torch
@@ -14,7 +15,12 @@ from regard.nn.dropout import Dropout
 
 SPECIALS = 4  # of the tokenizer of bytes, before its 256 bytes; each is a word of its own
 SPACE = SPECIALS + ord(" ")  # every other word begins with it
-WHITE = [SPECIALS + code for code in range(128) if chr(code).isspace()]
+WHITE = "".join(chr(code) for code in range(128) if chr(code).isspace())  # what parts words: single bytes alone
+
+
+def words_of(text: str) -> list[str]:
+    """As the model cuts a text: a no-break space is a part of a word."""
+    return re.findall(f"[^{WHITE}]+", text)
 
 
 class ElmoConfig(ModelConfig):
@@ -117,7 +123,7 @@ class Words:
         All other white space is no part of a word, as in pre-training; its state is that of the word before.
         """
         special, places = tokens < SPECIALS, torch.arange(tokens.size(1), device=tokens.device)
-        white = torch.isin(tokens, tokens.new_tensor(WHITE))
+        white = torch.isin(tokens, tokens.new_tensor(list(WHITE.encode())) + SPECIALS)
         real = torch.ones_like(special) if lengths is None else places < lengths[:, None]
         letter = real & ~(special | white)
         begins = special.clone()

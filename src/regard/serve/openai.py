@@ -84,8 +84,8 @@ class Asked(BaseModel):
         seed = self.seed % 2**63 if self.seed is not None else secrets.randbelow(2**31)
         if self.top_p == 0:
             chosen |= {"top_p": None, "top_k": 1}
-        wanted = (self.max_tokens, own.max_length, self.most, limit)
-        most = next(number for number in wanted if number is not None)
+        few = None if self.most is None else max(self.most, own.min_length)
+        most = next(number for number in (self.max_tokens, own.max_length, few, limit) if number is not None)
         return chosen | {"n": self.n or 1, "seed": seed, "max_tokens": min(most, limit)}
 
 

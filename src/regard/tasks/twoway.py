@@ -17,6 +17,7 @@ from regard.data.documents import documents
 from regard.data.tables import Example
 from regard.errors import UserError
 from regard.models import HEADS, MODELS
+from regard.models.elmo import words_of
 from regard.nn.loss import smoothed_loss
 from regard.tasks.reading import Batch, Row, RowBatches, in_batches
 from regard.tasks.task import Asked, Evaluation, Loss, kept
@@ -49,7 +50,7 @@ class Reader:
         """A text in as many pieces as it takes, cut between words; a word alone may be too long, and is left out."""
         words: list[str] = []
         room = self.longest - 2  # without begin and end
-        for word in text.split():
+        for word in words_of(text):
             size = len(word.encode("utf-8", "surrogatepass")) + 1
             if size > room and words:
                 yield words
@@ -146,7 +147,7 @@ def prepare(asked: Asked) -> tuple[TwoWayTask, dict[str, Any]]:
 
 def _words(texts: Iterable[str], size: int) -> list[str]:
     """The most frequent words, so that there are `size` with those that are none."""
-    counts = Counter(word for text in texts for word in text.split())
+    counts = Counter(word for text in texts for word in words_of(text))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     none = [BEGIN, END, UNKNOWN]
     return none + [word for word in ranked if word not in none][: max(0, size - len(none))]
