@@ -28,6 +28,7 @@ from regard.training.signals import Stopped
 
 TOKENS = 200  # written after a prompt, unless asked otherwise
 DRAWN = ("repetition_penalty", "frequency_penalty", "presence_penalty", "logit_bias")  # a search has none of them
+USES = {"translation": "translate", "summarisation": "summarise", "language": "generate"}  # the command of each task
 PathLike = str | os.PathLike[str]
 
 
@@ -51,7 +52,9 @@ class Model:
         does = {"translator": "translate", "predictor": "predict", "writer": "generate"}.get(name)
         if does is None:
             raise AttributeError(f"a model has no attribute {name!r}")
-        raise UserError(f"{self.bundle.path} is a model for {self.bundle.task}: it does not {does}")
+        task = self.bundle.task
+        use = "predict" if task in PREDICTORS else USES.get(task, "train --from")
+        raise UserError(f"{self.bundle.path} is a model for {task}: it does not {does}; use it with `regard {use}`")
 
     def _translator(self, engine: Engine | None) -> Translator:
         bundles, first = self.bundles, self.bundle

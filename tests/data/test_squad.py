@@ -35,6 +35,17 @@ def test_questions_without_an_answer(tmp_path: Path) -> None:
     assert read_questions([path])[0].answers == ()
 
 
+def test_answers_may_come_as_columns(tmp_path: Path) -> None:
+    columns = {"text": ["Rome", "Ann"], "answer_start": [13, 0]}
+    (question,) = read_questions([write(tmp_path, entry() | {"answers": columns})])
+    assert question.answers == (("Rome", 13), ("Ann", 0))
+    for wrong in (columns | {"text": ["Rome"]}, {"text": "Rome", "answer_start": 13}):
+        with pytest.raises(UserError, match="no list 'answers'"):
+            read_questions([write(tmp_path, entry() | {"answers": wrong})])
+    with pytest.raises(UserError, match="is marked is_impossible"):
+        read_questions([write(tmp_path, entry() | {"answers": {"text": [], "answer_start": []}})])
+
+
 def test_answers_elsewhere_are_left_out_and_told(tmp_path: Path) -> None:
     told: list[str] = []
     path = write(tmp_path, entry(("Rome", 13), ("Rome", 14)), entry(("Oslo", 13)), entry(("Ann", 0)))

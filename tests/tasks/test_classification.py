@@ -107,7 +107,7 @@ def test_a_text_cnn_learns_it_too(files: Path, tmp_path: Path, size: str) -> Non
 
 
 def test_it_does_not_translate(trained: Path) -> None:
-    with pytest.raises(UserError, match="is a model for classification: it does not translate"):
+    with pytest.raises(UserError, match="it does not translate; use it with `regard predict`"):
         load(trained).translate("the film")
 
 

@@ -98,7 +98,8 @@ def question_id(given: Mapping[str, Any]) -> str:
 
 def _answers(given: dict[str, Any], where: str, placed: bool) -> tuple[tuple[str, int], ...]:
     answers = []
-    for answer in _list(given, "answers", where):
+    columns = _columns(given.get("answers"))
+    for answer in _list(given, "answers", where) if columns is None else columns:
         text, start = _text(answer, "text", where), answer.get("answer_start")
         if not placed:
             start = 0
@@ -108,6 +109,15 @@ def _answers(given: dict[str, Any], where: str, placed: bool) -> tuple[tuple[str
     if not answers:
         raise UserError(f"{where}: no answers; a question without any is marked is_impossible: true")
     return tuple(answers)
+
+
+def _columns(answers: Any) -> list[dict[str, Any]] | None:
+    """Answers whose texts stand in one list and their places in another, as Hugging Face's data sets have them."""
+    if not isinstance(answers, dict) or not all(isinstance(column, list) for column in answers.values()):
+        return None
+    if len({len(column) for column in answers.values()}) != 1:
+        return None
+    return [dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True)]
 
 
 def _list(value: Any, key: str, where: str) -> list[Any]:

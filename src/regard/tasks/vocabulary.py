@@ -52,7 +52,8 @@ def set_apart(
     """
     wanted = min(MOST, int(len(examples) * SHARE))
     if wanted < 1:
-        raise UserError(f"{len(examples)} training examples are too few to hold any out; give data.dev")
+        parted = " (empty lines part sentences)" if asked.recipe.task == "tagging" else ""
+        raise UserError(f"{len(examples)} training examples{parted} are too few to hold any out; give data.dev")
     hashes = [zlib.crc32(text(example).encode("utf-8", "surrogatepass")) for example in examples]
     threshold = sorted(hashes)[wanted - 1]
     dev = [example for example, value in zip(examples, hashes, strict=True) if value <= threshold]

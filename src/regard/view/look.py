@@ -168,8 +168,8 @@ def look(model: "Model", text: str, target: str | None = None, options: DecodeOp
     if not text.strip():
         raise UserError("there is no text to look at")
     bundle = model.bundle
-    if isinstance(bundle.model, Headed):
-        raise UserError("a look is into an encoder and a decoder; this model reads and writes in one row")
+    if bundle.task == "language" or isinstance(bundle.model, Headed):
+        raise UserError(f"a look is into an encoder and a decoder; this model is a {bundle.name} alone")
     most = model.translator.max_source
     source = encoded(bundle.source, text, "text", most)
     search = None
