@@ -123,6 +123,29 @@ def test_greedy_writing_is_theirs(tmp_path: Path) -> None:
         assert made.text == b"".join(map(bundle.source.piece, new)).decode(errors="replace")
 
 
+def taught(folder: Path, *marks: str) -> Path:
+    """With special symbols of its own, in its tokenizer.json."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"additional_special_tokens": list(marks)})
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("family", "make"), [("gpt2", written), ("openai-gpt", words)])
+@pytest.mark.parametrize("old", [False, True], ids=["tokenizer.json", "added_tokens.json"])
+def test_marks_that_a_model_was_taught_are_found(tmp_path: Path, family: str, make: Any, old: bool) -> None:
+    folder, text = make(theirs(family), tmp_path / "theirs"), "a cat [E1] sat <|pad|>"
+    number = len(json.loads((folder / "vocab.json").read_text()))
+    if old:
+        (folder / "added_tokens.json").write_text(json.dumps({"<|pad|>": number + 1, "[E1]": number}))
+        (folder / "special_tokens_map.json").write_text(json.dumps({"pad_token": "<|pad|>"}))
+    else:
+        taught(folder, "[E1]", "<|pad|>")
+    found = huggingface.read(folder).source.encode(text)
+    assert found == transformers.AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
+    assert {number, number + 1} < set(found)
+
+
 def test_old_files_are_read_too(tmp_path: Path) -> None:
     """Names without a prefix, and masks kept among the weights."""
     from safetensors.torch import load_file, save_file
