@@ -237,7 +237,7 @@ class Tokenizer:
     @cached_property
     def words(self) -> list[int]:
         """The ids that are text."""
-        return sorted(set(self._looks) - self.specials.ids)
+        return sorted(set(self._looks) - self.specials.ids - _placeholders(json.loads(self._inner.to_str())))
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size(with_added_tokens=True)
@@ -404,6 +404,14 @@ def _is_byte_level(state: dict[str, Any]) -> bool:
 def _plain(state: dict[str, Any]) -> set[int]:
     """The ids of added tokens, which a vocabulary of bytes has as they are."""
     return {entry["id"] for entry in state["added_tokens"]} if _is_byte_level(state) else set()
+
+
+def _placeholders(state: dict[str, Any]) -> set[int]:
+    """The ids that only keep a number: pieces of words with a space in them, as of a token that was listed twice."""
+    if state["model"]["type"] != "WordPiece":
+        return set()
+    added = {entry["id"] for entry in state["added_tokens"]}
+    return {i for token, i in state["model"]["vocab"].items() if " " in token} - added
 
 
 def _surface_of(state: dict[str, Any]) -> Callable[[str], str]:
