@@ -16,6 +16,7 @@ from regard.bundle import load_bundle
 from regard.errors import UserError
 from regard.hub import huggingface
 from regard.models.gpt import PUBLISHED, SIZES
+from regard.training.transfer import in_our_numbers
 
 TEXTS = ["the cat sat on the mat", "the dog sat on the log", "a cat, a dog; and a naïve café"]
 TOKENS = torch.tensor([[5, 9, 2, 30, 30, 7, 1], [8, 8, 3, 0, 22, 11, 4]])
@@ -123,6 +124,29 @@ def test_greedy_writing_is_theirs(tmp_path: Path) -> None:
         assert made.text == b"".join(map(bundle.source.piece, new)).decode(errors="replace")
 
 
+def taught(folder: Path, *marks: str) -> Path:
+    """With special symbols of its own, in its tokenizer.json."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"additional_special_tokens": list(marks)})
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("family", "make"), [("gpt2", written), ("openai-gpt", words)])
+@pytest.mark.parametrize("old", [False, True], ids=["tokenizer.json", "added_tokens.json"])
+def test_marks_that_a_model_was_taught_are_found(tmp_path: Path, family: str, make: Any, old: bool) -> None:
+    folder, text = make(theirs(family), tmp_path / "theirs"), "a cat [E1] sat <|pad|>"
+    number = len(json.loads((folder / "vocab.json").read_text()))
+    if old:
+        (folder / "added_tokens.json").write_text(json.dumps({"<|pad|>": number + 1, "[E1]": number}))
+        (folder / "special_tokens_map.json").write_text(json.dumps({"pad_token": "<|pad|>"}))
+    else:
+        taught(folder, "[E1]", "<|pad|>")
+    found = huggingface.read(folder).source.encode(text)
+    assert found == transformers.AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
+    assert {number, number + 1} < set(found)
+
+
 def test_old_files_are_read_too(tmp_path: Path) -> None:
     """Names without a prefix, and masks kept among the weights."""
     from safetensors.torch import load_file, save_file
@@ -185,3 +209,40 @@ def test_it_can_learn_to_summarise(tmp_path: Path, family: str, make: Any, tie: 
         expected = (known @ bundle.model.output.T)[:, [*before, old.specials.end]]
         assert_close((found @ body.output.T)[:, [*after, new.specials.end]], expected, atol=1e-4, rtol=1e-4)
     assert load(tmp_path / "run").translate("the cat sat") == made.translate("the cat sat")
+
+
+@pytest.mark.parametrize(
+    ("family", "make", "symbols"),
+    [
+        ("gpt2", written, ["<pad>"]),
+        ("gpt2", written, ["<s>", "</s>", "<unk>"]),
+        ("openai-gpt", words, ["</s>", "<pad>"]),
+    ],
+)
+def test_symbols_that_it_was_taught_are_those_of_a_summary(
+    tmp_path: Path, family: str, make: Any, symbols: list[str]
+) -> None:
+    """Their rows go on; its end stays the one that it has, if that has a name of its own."""
+    bundle = huggingface.read(taught(make(theirs(family), tmp_path), "[E1]", *symbols))
+    made, old = in_our_numbers(bundle), bundle.source
+    new, rows = made.source, made.model.tokens.weight
+    numbers, before = ({t.token(i): i for i in range(len(t))} for t in (new, old))
+    assert len(new) == len(rows) == len(numbers)
+    for token, was in before.items():
+        assert torch.equal(rows[numbers[token]], bundle.model.tokens.weight[was]), token
+    ours = {"<pad>": 0, "<unk>": 1, "<s>": 2} | ({"</s>": 3} if family == "openai-gpt" else {"<|endoftext|>": 3})
+    assert {token: numbers[token] for token in ours} == ours
+    assert new.decode(new.encode("a cat [E1] sat")) == old.decode(old.encode("a cat [E1] sat"))
+    assert {0, 2, 3}.isdisjoint(new.encode("<pad> <s>"))  # a text that spells a symbol is that text
+
+
+def test_a_symbol_that_is_first_of_all_keeps_its_row(tmp_path: Path) -> None:
+    folder = written(theirs("gpt2"), tmp_path)
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    moved = {"<pad>": 0} | {token: i + 1 for token, i in vocabulary.items()}
+    (folder / "vocab.json").write_text(json.dumps(moved))
+    bundle = huggingface.read(folder)
+    made = in_our_numbers(bundle)
+    assert (made.source.token(0), len(made.source)) == ("<pad>", len(bundle.source) + 2)
+    assert torch.equal(made.model.tokens.weight[0], bundle.model.tokens.weight[0])
+    assert made.source.decode(made.source.encode("a cat")) == "a cat"

@@ -229,6 +229,9 @@ def encoded(folder: Path, text: str) -> tuple[list[int], list[int]]:
         {"tokenize_chinese_chars": False},
         {"do_lower_case": False},
         {"additional_special_tokens": ["[E1]"]},
+        {"additional_special_tokens": None},
+        {"additional_special_tokens": ["[E2]", "[E1]", "[E0]"]},
+        {"extra_special_tokens": ["[E2]", "[E0]"], "bos_token": "[B]", "x_token": "[X]", "pad_token": None},
         {"added_tokens_decoder": {str(i): {"content": t, "special": True} for i, t in ((2, "[CLS]"), (13, "[E1]"))}},
     ],
     ids=str,
@@ -239,8 +242,51 @@ def test_a_list_of_tokens_is_read_with_what_stands_beside_it(tmp_path: Path, set
     (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"} | settings))
     (folder / "added_tokens.json").write_text(json.dumps({"<url>": 14, "<user>": 15}))
-    ours, expected = encoded(folder, "The 日本 <user> [E1] <url>")
+    ours, expected = encoded(folder, "The 日本 <user> [E1] <url> [E0] [X] [E2] [B]")
     assert ours == expected
+
+
+def flagged(token: str, **flags: bool) -> dict[str, Any]:
+    """An added token in full, as a settings file has it."""
+    names = ("lstrip", "rstrip", "single_word", "normalized", "special")
+    return {"content": token} | dict.fromkeys(names, False) | flags
+
+
+@pytest.mark.parametrize("family", ["Bert", "Roberta"])
+@pytest.mark.parametrize("flag", ["lstrip", "rstrip", "single_word", "normalized", "special"])
+def test_an_added_token_is_found_by_its_own_flags(tmp_path: Path, family: str, flag: str) -> None:
+    folder = written(theirs(family, "Model"), tmp_path, family)
+    number = {"Bert": 13, "Roberta": 9}[family]
+    told = {"tokenizer_class": f"{family}Tokenizer", "added_tokens_decoder": {number: flagged("abb", **{flag: True})}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    ours, expected = encoded(folder, "a Abb abb abba a")
+    assert ours == expected
+    assert number in ours
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("added_tokens.json", {"ab": 9}),
+        ("special_tokens_map.json", {"bos_token": flagged("ab", lstrip=True)}),
+        ("special_tokens_map.json", {"additional_special_tokens": ["bb", "ab"]}),
+        ("tokenizer_config.json", {"additional_special_tokens": [flagged("ab") | {"__type": "AddedToken"}, "bb"]}),
+    ],
+)
+def test_marks_beside_a_vocabulary_with_merges_are_found(tmp_path: Path, file: str, content: dict[str, Any]) -> None:
+    folder = written(theirs("Roberta", "Model"), tmp_path, "Roberta")
+    (folder / file).write_text(json.dumps(content))
+    ours, expected = encoded(folder, "a ab bb a")
+    assert ours == expected
+    assert 9 in ours
+
+
+@pytest.mark.parametrize("family", ["Bert", "Roberta"])
+def test_a_mark_with_the_number_of_another_place_is_refused(tmp_path: Path, family: str) -> None:
+    folder = written(theirs(family, "Model"), tmp_path, family)
+    (folder / "added_tokens.json").write_text(json.dumps({"[E1]": 30}))
+    with pytest.raises(UserError, match=r"the added token '\[E1\]' is number 30, by its place (13|9)"):
+        huggingface.read(folder)
 
 
 def test_marks_that_a_model_was_taught_are_found(tmp_path: Path) -> None:
@@ -298,7 +344,8 @@ def test_a_token_that_is_listed_twice_is_the_last(tmp_path: Path) -> None:
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "the", "man"]))
     bundle = huggingface.read(folder)
     assert bundle.source.encode("the man") == [6, 7]
-    assert len(Model([bundle]).predict("the [MASK]").masks[0]) > 0
+    assert 5 not in bundle.source.words  # the number before it, which no text has
+    assert set(Model([bundle]).predict("the [MASK]").masks[0]) == {"the", "man"}
 
 
 def test_a_token_that_ends_a_line_elsewhere(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ class Tokenizer:
     @cached_property
     def words(self) -> list[int]:
         """The ids that are text."""
-        return sorted(set(self._looks) - self.specials.ids)
+        return sorted(set(self._looks) - self.specials.ids - _placeholders(json.loads(self._inner.to_str())))
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size(with_added_tokens=True)
@@ -312,30 +312,24 @@ class Tokenizer:
     def with_our_specials(self) -> "tuple[Tokenizer, list[int]]":
         """The same tokenizer with PAD, UNK, BOS and EOS in our numbers, and the old number of each new one.
 
-        What stood there before, and all between, moves up. Of symbols that are one (GPT-2's) the others are added.
+        What stood there before, and all between, moves up. Of symbols that are one (GPT-2's) the others are added, but
+        for those that the tokenizer was taught under our names, which become the symbols that they are called.
         """
         old = self.specials
-        first = (old.pad, old.unk, old.begin, old.end)
+        first = [old.pad, old.unk, old.begin, old.end]
+        if first == [PAD, UNK, BOS, EOS]:
+            return self, list(range(len(self)))
+        kept = {number: i for i, number in enumerate(first)}  # one number can stay one symbol alone
+        kept |= {number: i for i, number in enumerate(first) if self.token(number) == SPECIALS[i]}
+        named = [i for i, number in enumerate(first) if kept[number] != i]
+        for i in named:
+            taught = self._inner.token_to_id(SPECIALS[i])
+            first[i] = first[i] if taught is None else taught
         order = [*first, *(i for i in range(len(self)) if i not in first)]
-        if first == (PAD, UNK, BOS, EOS):
-            return self, order
-        new = {number: i for i, number in enumerate(order)}
-        new |= {number: i for i, number in enumerate(first) if self.token(number) == SPECIALS[i]}
-        state = json.loads(self._inner.to_str())
-        if not isinstance(state["model"]["vocab"], dict):
-            raise UserError(f"the numbers of a {state['model']['type']} tokenizer's tokens cannot be changed")
-        for entry in state["added_tokens"]:
-            state["model"]["vocab"][entry["content"]] = entry["id"]  # one that was added later would come last again
-            entry["id"] = new[entry["id"]]
-        state["model"]["vocab"] = {token: new[i] for token, i in state["model"]["vocab"].items()}
-        for i, number in enumerate(first):
-            if new[number] != i:
-                state["model"]["vocab"][SPECIALS[i]] = i
-                state["added_tokens"].append(_symbol(i, SPECIALS[i]))
-        state["added_tokens"].sort(key=lambda entry: entry["id"])
-        state["post_processor"] = None  # it frames texts with the old numbers, which nobody asks it to
+        new = {number: i for i, number in enumerate(order)} | kept
         specials = Specials(mask=None if old.mask is None else new[old.mask], doubled=old.doubled)
-        return Tokenizer(self.kind, Inner.from_str(json.dumps(state)), specials), order
+        inner = _renumbered(self._inner, new, {SPECIALS[i]: i for i in named})
+        return Tokenizer(self.kind, inner, specials), order
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
@@ -346,6 +340,22 @@ class Tokenizer:
         except (ValueError, RecursionError):
             raise UserError(f"{path}: not a tokenizer file (not JSON); give the file that Regard saved") from None
         return cls(*_checked(state, path))
+
+
+def _renumbered(inner: Inner, new: dict[int, int], symbols: dict[str, int]) -> Inner:
+    """With a new number for each old one, and these symbols, which may be new."""
+    state = json.loads(inner.to_str())
+    if not isinstance(state["model"]["vocab"], dict):
+        raise UserError(f"the numbers of a {state['model']['type']} tokenizer's tokens cannot be changed")
+    for entry in state["added_tokens"]:
+        state["model"]["vocab"][entry["content"]] = entry["id"]  # one that was added later would come last again
+        entry["id"] = new[entry["id"]]
+    state["model"]["vocab"] = {token: new[i] for token, i in state["model"]["vocab"].items()} | symbols
+    others = [entry for entry in state["added_tokens"] if entry["content"] not in symbols]
+    added = others + [_symbol(i, token) for token, i in symbols.items()]
+    state["added_tokens"] = sorted(added, key=lambda entry: entry["id"])
+    state["post_processor"] = None  # it frames texts with the old numbers, which nobody asks it to
+    return Inner.from_str(json.dumps(state))
 
 
 def _symbol(number: int, content: str) -> dict[str, Any]:
@@ -404,6 +414,14 @@ def _is_byte_level(state: dict[str, Any]) -> bool:
 def _plain(state: dict[str, Any]) -> set[int]:
     """The ids of added tokens, which a vocabulary of bytes has as they are."""
     return {entry["id"] for entry in state["added_tokens"]} if _is_byte_level(state) else set()
+
+
+def _placeholders(state: dict[str, Any]) -> set[int]:
+    """The ids that only keep a number: pieces of words with a space in them, as of a token that was listed twice."""
+    if state["model"]["type"] != "WordPiece":
+        return set()
+    added = {entry["id"] for entry in state["added_tokens"]}
+    return {i for token, i in state["model"]["vocab"].items() if " " in token} - added
 
 
 def _surface_of(state: dict[str, Any]) -> Callable[[str], str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Inner
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
 from regard.bundle import Bundle
@@ -293,23 +293,7 @@ def _wordpiece(folder: Path) -> Inner:
     )
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.decoder = decoders.WordPiece()
-    _add(inner, folder, settings)
     return inner
-
-
-def _add(inner: Inner, folder: Path, settings: dict[str, Any]) -> None:
-    """Tokens that stand whole in a text, beside its pieces: marks around names, say."""
-    told = settings.get("added_tokens_decoder", {})  # takes the place of an older file
-    numbers = {entry["content"]: int(number) for number, entry in told.items()}
-    numbers = numbers or read_settings(folder, "added_tokens.json")
-    special = (read_settings(folder, "special_tokens_map.json") | settings).get("additional_special_tokens", [])
-    marks = {mark["content"] if isinstance(mark, dict) else mark for mark in special}
-    marks |= {entry["content"] for entry in told.values() if entry.get("special")}
-    unnumbered = sorted(marks - set(numbers))
-    for token in [*sorted(numbers, key=lambda token: numbers[token]), *unnumbered]:
-        inner.add_tokens([AddedToken(token, normalized=token not in marks)])  # in their order, which numbers them
-        if inner.token_to_id(token) != numbers.get(token, inner.token_to_id(token)):
-            raise UserError(f"{folder}: the number of the added token {token!r} is not that after vocab.txt's")
 
 
 def _tokenizer_config(bundle: Bundle, segments: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,8 +10,8 @@ import torch
 from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Inner
-from tokenizers import decoders, models, pre_tokenizers
 from torch import Tensor
 
 from regard.bundle import save_tensors
@@ -20,6 +20,8 @@ from regard.files import whole_folder
 from regard.text import IMPORTED, Specials, Tokenizer
 
 Shape = TypeVar("Shape", bound=BaseModel)
+# The symbols that a tokenizer may name, in the order in which those that the vocabulary lacks are numbered.
+NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
 
@@ -120,7 +122,11 @@ def read_tokenizer(folder: Path, otherwise: Callable[[Path], Inner] | None = Non
     """From tokenizer.json, or from the files that a family had before; it cuts, pads and frames nothing."""
     path = folder / "tokenizer.json"
     try:
-        inner = Inner.from_file(str(path)) if path.exists() or otherwise is None else otherwise(folder)
+        if path.exists() or otherwise is None:
+            inner = Inner.from_file(str(path))
+        else:
+            inner = otherwise(folder)
+            _add_tokens(inner, folder)
     except UserError:
         raise
     except Exception as error:  # the library raises a bare Exception for whatever it cannot parse
@@ -129,6 +135,52 @@ def read_tokenizer(folder: Path, otherwise: Callable[[Path], Inner] | None = Non
     inner.no_truncation()
     inner.post_processor = None
     return inner
+
+
+def _add_tokens(inner: Inner, folder: Path) -> None:
+    """Tokens that stand whole in a text, beside the vocabulary's pieces: marks around names, say.
+
+    Those with a number of their own come first, then the symbols with a name, then the others as they are listed. The
+    library gives each the number after the last, unless the vocabulary has it.
+    """
+    settings = read_settings(folder)
+    decoder = settings.get("added_tokens_decoder")  # takes the place of two older files
+    mapped = read_settings(folder, "special_tokens_map.json") if decoder is None else {}
+    named, listed = list(_named(settings | mapped)), _listed(mapped | settings)
+    if decoder is None:
+        special = {token.content for token in (*named, *_listed(settings))}
+        older = read_settings(folder, "added_tokens.json")
+        numbered = {i: AddedToken(token, normalized=token not in special) for token, i in older.items()}
+    else:
+        numbered = {int(i): AddedToken(**entry) for i, entry in decoder.items()}
+    tokens: dict[str, AddedToken] = {}
+    for token in (*(numbered[i] for i in sorted(numbered)), *named, *listed):
+        tokens.setdefault(token.content, token)
+    inner.add_tokens(list(tokens.values()))
+    for number, token in numbered.items():
+        found = inner.token_to_id(token.content)
+        if found != number:
+            raise UserError(f"{folder}: the added token {token.content!r} is number {number}, by its place {found}")
+
+
+def _named(settings: dict[str, Any]) -> Iterator[AddedToken]:
+    """The symbols that have a name each; families may have more of them than NAMED."""
+    extra = settings.get("extra_special_tokens")
+    others = [key for key in settings if key.endswith("_token") and key not in NAMED]
+    told = [settings.get(key) for key in (*NAMED, *others)] + [*(extra.values() if isinstance(extra, dict) else ())]
+    return (_symbol(entry) for entry in told if isinstance(entry, str | dict))
+
+
+def _listed(settings: dict[str, Any]) -> list[AddedToken]:
+    """The symbols without a name, under the newer of two keys if it has any."""
+    extra = settings.get("extra_special_tokens")
+    listed = extra if extra and isinstance(extra, list) else settings.get("additional_special_tokens")
+    return [_symbol(entry) for entry in listed or []]
+
+
+def _symbol(entry: str | dict[str, Any]) -> AddedToken:
+    told = {"content": entry} if isinstance(entry, str) else {key: entry[key] for key in entry if key != "__type"}
+    return AddedToken(**{"special": True} | told)
 
 
 def imported(inner: Inner, specials: Specials) -> Tokenizer:
