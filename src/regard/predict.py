@@ -176,7 +176,15 @@ class ClassPredictor:
     def read(self, file: Path, columns: Sequence[str] = ()) -> list[Any]:
         """The columns that are asked for, else those of training, or all of a file that has the texts alone."""
         if ending(file) in KINDS:
-            given = read_examples([file], columns or self.texts, labelled=False, alone=not columns)
+            trained_here = "text" in self.data  # a model from elsewhere does not tell what it read
+            given = read_examples(
+                [file],
+                columns or self.texts,
+                self.data.get("label", ""),
+                labelled=False,
+                alone=not columns,
+                is_label=lambda label: trained_here and self.reader.knows(label),
+            )
             return [example.texts for example in given]
         if columns:
             raise UserError(f"--text names columns; {file} is read line by line, and is none of {', '.join(KINDS)}")

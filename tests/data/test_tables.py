@@ -38,6 +38,40 @@ def test_numbers_are_columns_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "header", ["gold\ttext", "gold\tSentence", "label\treview", "Class\tsentence", "score\ttext", "kind\tdocument"]
+)
+def test_one_known_name_makes_a_header(tmp_path: Path, header: str) -> None:
+    """The labels stand first, where by their place alone they would be the texts."""
+    rows = "pos\tgood film\nneg\tbad film\n"
+    expected = [(("good film",), "pos"), (("bad film",), "neg")]
+    for name, text in (("a.tsv", f"{header}\n{rows}"), ("a.csv", f"{header}\n{rows}".replace("\t", ","))):
+        assert told(write(tmp_path, name, text)) == expected
+    assert told(write(tmp_path, "b.tsv", f"{header}\n{rows}"), "2", label="1") == expected
+
+
+def test_an_id_is_no_text(tmp_path: Path) -> None:
+    assert told(write(tmp_path, "a.csv", "id,text\n7,good film\n")) == [(("good film",), "7")]  # as of JSON lines
+    path = write(tmp_path, "b.csv", "id,text,gold\n7,good film,pos\n")
+    with pytest.raises(UserError, match=r"first line is: id, text, gold; say with data\.label"):
+        read_examples([path])
+    assert told(path, label="gold") == [(("good film",), "pos")]
+
+
+def test_a_label_that_is_called_as_columns_are_is_no_header(tmp_path: Path) -> None:
+    rows = [("int x;", "code"), ("a text", "text"), ("goal!", "score"), ("rose is a rose", "Text"), ("2:1", "Score")]
+    for first in (1, 2):
+        shown = [rows[first], *rows]
+        path = write(tmp_path, "a.tsv", "".join(f"{text}\t{label}\n" for text, label in shown))
+        assert told(path) == [((text,), label) for text, label in shown]
+
+
+@pytest.mark.parametrize("rows", ["sentiment,review\npos,good\n", "good,pos\nsentiment,neg\n"])
+def test_a_first_row_without_known_names_is_an_example(tmp_path: Path, rows: str) -> None:
+    cells = [line.split(",") for line in rows.splitlines()]
+    assert told(write(tmp_path, "a.csv", rows)) == [((text,), label) for text, label in cells]
+
+
+@pytest.mark.parametrize(
     ("name", "text", "label"),
     [
         ("a.jsonl", '{"label": "pos", "review": "good film"}\n', ""),
@@ -158,6 +192,60 @@ def test_without_labels(tmp_path: Path) -> None:
         read_examples([full], ["nope"], labelled=False)
     with pytest.raises(UserError, match="names and nothing below"):
         read_examples([write(tmp_path, "d.csv", "text,label\n")])
+
+
+def beside(path: Path, *columns: str, label: str = "") -> list[tuple[str, ...]]:
+    """The texts that a model of the labels pos and neg reads."""
+    known = ("pos", "neg", "score").__contains__
+    examples = read_examples([path], columns, label, labelled=False, alone=True, is_label=known)
+    return [example.texts for example in examples]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "label"),
+    [
+        ("a.tsv", "good film\tpos\nbad film\tneg\n", ""),
+        ("a.tsv", "good film\tscore\nbad film\tneg\n", ""),
+        ("a.tsv", "pos\tgood film\nneg\tbad film\n", "1"),
+        ("a.csv", "gold,review\npos,good film\nneg,bad film\n", "gold"),
+        ("a.csv", "review,label\ngood film,pos\nbad film,neg\n", ""),
+        ("a.csv", "gold,text\n?,good film\n,bad film\n", ""),  # its name says which the text is
+        ("a.csv", "text,review\npos,good film\nneg,bad film\n", "text"),
+        ("a.csv", "text,label\ngood film,pos\nbad film,neg\n", "1"),
+        ("a.jsonl", '{"label": "pos", "review": "good film"}\n{"label": "neg", "review": "bad film"}\n', ""),
+        ("a.jsonl", '{"mood": "pos", "review": "good film"}\n{"mood": "neg", "review": "bad film"}\n', "mood"),
+        ("a.tsv", "good film\nbad film\n", "2"),
+        ("a.tsv", "good film\nbad film\n", "gold"),
+    ],
+)
+def test_the_text_is_what_the_models_labels_leave(tmp_path: Path, name: str, text: str, label: str) -> None:
+    assert beside(write(tmp_path, name, text), label=label) == [("good film",), ("bad film",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "good film\tpos\nbad film\ta text\n"),
+        ("a.tsv", "7\tgood film\n8\tpos\n"),
+        ("a.tsv", "pos\tgood film\nneg\tbad film\n"),
+        ("a.tsv", "good film\tpos\nbad film\t\n"),
+        ("a.tsv", "7\tgood film\tpos\n"),
+        ("a.jsonl", '{"mood": "pos", "review": "good film"}\n'),
+        ("a.jsonl", '{"label": "a text", "review": "good film"}\n'),
+    ],
+)
+def test_what_may_be_a_text_is_not_dropped(tmp_path: Path, name: str, text: str) -> None:
+    path = write(tmp_path, name, text)
+    with pytest.raises(UserError, match=r"columns, the first line is: .*; say with data.text"):
+        beside(path)
+    with pytest.raises(UserError, match=r"columns, the first line is: .*; say with data.text"):
+        read(path)
+
+
+def test_of_a_pair_the_second_text_is_no_label(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "good film\tpos\nbad film\tneg\n")
+    for columns in (("premise", "hypothesis"), ("2", "3")):
+        assert beside(path, *columns, label="gold") == [("good film", "pos"), ("bad film", "neg")]
 
 
 @pytest.mark.parametrize("rest", ["bad film,0\nok,1\n", "a long line,0\n" * 20_000, ""])

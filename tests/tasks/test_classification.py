@@ -320,6 +320,33 @@ def test_a_table_from_elsewhere_is_asked_about(trained: Path, tmp_path: Path) ->
     assert json.loads(run(app, ["evaluate", *words, "--label", "gold", "--json"]).output)["scores"]["accuracy"] == 1
 
 
+@pytest.mark.parametrize("labels", ["one", "several", "number"])
+def test_it_predicts_the_layout_of_its_training(files: Path, trained: Path, tmp_path: Path, labels: str) -> None:
+    """Nothing names the text: it stands beside what the model knows as labels."""
+    bundle, run = load_bundle(trained), CliRunner().invoke
+    bundle.training["recipe"]["data"]["labels"] = labels
+    bundle.labels = [] if labels == "number" else bundle.labels
+    bundle.save(tmp_path / "model")
+    rows = [line.split("\t") for line in (files / "dev.tsv").read_text().splitlines()]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"label": y, "review": x}) + "\n" for x, y in rows))
+    for path in (files / "dev.tsv", tmp_path / "a.jsonl"):
+        said = run(app, ["predict", str(tmp_path / "model"), str(path), "--json"])
+        assert [json.loads(line)["text"] for line in said.stdout.splitlines()] == [text for text, _ in rows]
+    (tmp_path / "b.tsv").write_text("the film was good\tthe day long\n")
+    said = run(app, ["predict", str(tmp_path / "model"), str(tmp_path / "b.tsv")])
+    assert "b.tsv has 2 columns" in str(said.exception)
+
+
+def test_a_model_of_pairs_reads_labels_as_texts(tmp_path: Path) -> None:
+    rows = "".join(f"{a}\t{b}\t{int(a == b)}\n" for a in GOOD for b in GOOD) * 4
+    (tmp_path / "train.tsv").write_text(rows)
+    data = {"dev": [], "text": [1, 2], "label": 3}
+    train(recipe(tmp_path, data, steps=2, validate_every=2), tmp_path / "run")
+    (tmp_path / "a.tsv").write_text("good\t1\nfine\t0\n")
+    said = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(tmp_path / "a.tsv"), "--json"]).stdout
+    assert [json.loads(line)["text"] for line in said.splitlines()] == [["good", "1"], ["fine", "0"]]
+
+
 def test_columns_that_nothing_has_are_told(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the film was good\n")
     run = CliRunner().invoke

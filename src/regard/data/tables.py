@@ -2,10 +2,10 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from regard.data.formats import ending, read_lines, read_objects
@@ -14,6 +14,7 @@ from regard.errors import UserError
 KINDS = (".tsv", ".csv", ".jsonl")
 TEXTS, LABELS = ("text", "sentence", "sentence1", "document"), ("label", "labels", "class", "score")
 PAIRS = {"sentence1": "sentence2", "sentence": "question"}  # columns that hardly stand alone
+LOOKED_AT = 1000  # rows, in which a label that the first one has is there again
 ABSENT = object()  # what a JSON object has not
 Row = tuple[str, Sequence[object]]  # file and line, and its cells: texts, or whatever a JSON object holds
 
@@ -56,6 +57,9 @@ class _Head:
             f"{self.path} has no column {name!r}; its first line is: {self.shown}. A number from 1 will do too"
         )
 
+    def has(self, name: str) -> bool:
+        return name.lower() in self.lower or self.has_number(name)
+
     def has_number(self, name: str) -> bool:
         return name.isdecimal() and 1 <= int(name) <= len(self.cells)
 
@@ -77,6 +81,13 @@ class _Head:
                 "say with data.text (or --text) which are read, one or both"
             )
 
+    def unclear(self, labelled: bool) -> UserError:
+        label_too = "with data.label (or --label) which one is the label, and " if labelled else ""
+        return UserError(
+            f"{self.path} has {len(self.cells)} columns, the first line is: {self.shown}; say {label_too}"
+            "with data.text (or --text) which one is the text (a name or a number from 1)"
+        )
+
 
 def read_examples(
     paths: Sequence[str | Path],
@@ -85,32 +96,47 @@ def read_examples(
     *,
     labelled: bool = True,
     alone: bool = False,
+    is_label: Callable[[str], bool] = lambda _: False,
 ) -> list[Example]:
     """All rows. texts, label: columns by name or number from 1; by default those whose names are known, or are left.
 
     alone: a file without these columns may have the texts alone, in their order.
+    is_label: where no labels are read, what is one all the same; a column of these alone may tell which is the text.
     """
     found: list[Example] = []
     for path in map(Path, paths):
-        rows = _rows(path)
-        opening = next(rows, None)
-        if opening is None:
-            raise UserError(f"{path} is empty")
-        head = _head(path, opening[1], [*texts, label], labelled)
-        names, columns = head.names, _columns(head, texts, label, labelled, alone)
-        rows = _some(rows, path) if head.named else chain([opening], rows)
+        head, rows = _opened(path, [*texts, label], is_label)
+        chosen, marked = _columns(head, texts, label, labelled, alone)
         for where, cells in rows:
-            if len(cells) <= max(columns):
-                raise UserError(f"{where}: {len(cells)} columns, where {max(columns) + 1} are needed")
-            if len(cells) > len(names):
-                raise UserError(
-                    f"{where}: {len(cells)} columns, where the first line has {len(names)}; "
-                    "in a .csv file a text that has a comma in it stands in quotation marks"
-                )
-            taken = [_cell(cells[i], names[i], where) for i in columns]
-            *values, last = taken if labelled else (*taken, "")
-            found.append(Example(tuple(values), last.strip(), where))
+            _check_width(cells, where, max([*chosen, *marked]) + 1, len(head.cells))
+            values = tuple(_cell(cells[i], head.names[i], where) for i in chosen)
+            said = "".join(_cell(cells[i], head.names[i], where) for i in marked).strip()
+            if marked and not labelled and not is_label(said):
+                raise head.unclear(labelled)
+            found.append(Example(values, said, where))
     return found
+
+
+def _opened(path: Path, asked: Sequence[str], is_label: Callable[[str], bool]) -> tuple[_Head, Iterator[Row]]:
+    """A file's first row, and the rows that are examples."""
+    rows = _rows(path)
+    first = list(islice(rows, LOOKED_AT))
+    if not first:
+        raise UserError(f"{path} is empty")
+    head = _head(first, path, asked, is_label)
+    if head.named and len(first) == 1:
+        raise UserError(f"{path} has the columns' names and nothing below them")
+    return head, chain(first[1:] if head.named else first, rows)
+
+
+def _check_width(cells: Sequence[object], where: str, needed: int, most: int) -> None:
+    if len(cells) < needed:
+        raise UserError(f"{where}: {len(cells)} columns, where {needed} are needed")
+    if len(cells) > most:
+        raise UserError(
+            f"{where}: {len(cells)} columns, where the first line has {most}; "
+            "in a .csv file a text that has a comma in it stands in quotation marks"
+        )
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -173,51 +199,57 @@ def _cell(value: object, name: str, where: str) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _head(path: Path, cells: Sequence[object], asked: Sequence[str], labelled: bool) -> _Head:
+def _head(rows: Sequence[Row], path: Path, asked: Sequence[str], is_label: Callable[[str], bool]) -> _Head:
     """The first row is an example itself when it names nothing that is asked, or known."""
-    shown = [str(cell).strip() for cell in cells]
-    if ending(path) == ".jsonl":
-        return _Head(path, shown, True)
-    lower = {cell.lower() for cell in shown}
-    known = not lower.isdisjoint(TEXTS) and not (labelled and lower.isdisjoint(LABELS))
-    return _Head(path, shown, known or any(name.lower() in lower for name in asked if name and not name.isdecimal()))
+    shown = [str(cell).strip() for cell in rows[0][1]]
+    wanted = {name.lower() for name in asked if name and not name.isdecimal()}
+    named = not wanted.isdisjoint(cell.lower() for cell in shown)
+    names = (*TEXTS, *LABELS) if len(shown) > 1 else TEXTS
+    known = (i for i, cell in enumerate(shown) if cell.lower() in names and not is_label(cell))
+    return _Head(path, shown, named or ending(path) == ".jsonl" or any(_is_alone(i, rows) for i in known))
 
 
-def _some(rows: Iterator[Row], path: Path) -> Iterator[Row]:
-    """The rows after the columns' names: there must be any."""
-    first = next(rows, None)
-    if first is None:
-        raise UserError(f"{path} has the columns' names and nothing below them")
-    yield first
-    yield from rows
+def _is_alone(place: int, rows: Sequence[Row]) -> bool:
+    """Whether the first row's cell is not below it too, as a label would be that is called as columns are."""
+    name, *below = (str(cells[place]).strip().lower() for _, cells in rows if place < len(cells))
+    return name not in below
 
 
-def _columns(head: _Head, texts: Sequence[str], label: str, labelled: bool, alone: bool) -> list[int]:
-    """Those of the texts, and that of the label."""
+def _columns(head: _Head, texts: Sequence[str], label: str, labelled: bool, alone: bool) -> tuple[list[int], list[int]]:
+    """Those of the texts, and that of the label; where no label is read, only if it tells which one is the text."""
     if alone and head.has_texts_alone(texts):
-        return list(range(len(texts)))
+        return list(range(len(texts))), []
+    if not texts:
+        head.refuse_pairs()
+    chosen, marked = (_with_label if labelled else _without_label)(head, texts, label)
+    if not chosen or (labelled and not marked):
+        raise head.unclear(labelled)
+    return chosen, marked
+
+
+def _with_label(head: _Head, texts: Sequence[str], label: str) -> tuple[list[int], list[int]]:
     chosen, marked = [head.find(name) for name in texts], [head.find(label)] if label else []
     if set(chosen) & set(marked):
         raise UserError(
             f"{head.path}: column {label!r} is the label; say with data.text (or --text) which has the text"
         )
-    if not texts:
-        head.refuse_pairs()
-    if labelled and not marked:
-        marked = head.known(LABELS, chosen)
-    if not chosen:
-        chosen = head.known(TEXTS, marked)
+    marked = marked or head.known(LABELS, chosen)
+    chosen = chosen or head.known(TEXTS, marked)
     left = [i for i in range(len(head.cells)) if i not in (*chosen, *marked)]
-    if labelled and not head.named and not chosen and not marked:
+    if not head.named and not chosen and not marked:
         left, marked = left[:-1], left[-1:]  # where nothing has a name, the label comes last
     if len(left) == 1 and not chosen:
         chosen = left
-    elif len(left) == 1 and labelled and not marked:
+    elif len(left) == 1 and not marked:
         marked = left
-    if not chosen or (labelled and not marked):
-        label_too = "with data.label (or --label) which one is the label, and " if labelled else ""
-        raise UserError(
-            f"{head.path} has {len(head.cells)} columns, the first line is: {head.shown}; say {label_too}"
-            "with data.text (or --text) which one is the text (a name or a number from 1)"
-        )
-    return [*chosen, *marked]
+    return chosen, marked
+
+
+def _without_label(head: _Head, texts: Sequence[str], label: str) -> tuple[list[int], list[int]]:
+    """The text that is asked for, is known by its name or is alone; else the one that training takes beside a label."""
+    if texts:
+        return [head.find(name) for name in texts], []
+    named = head.known(TEXTS, head.known([label.lower()], []))
+    if named or len(head.cells) == 1:
+        return named or [0], []
+    return _with_label(head, (), label if head.has(label) else "")

@@ -53,6 +53,12 @@ class Reader:
         """Of two labels the one whose F1 is told: the last."""
         return self.labels[1] if self.kind == "one" and len(self.labels) == 2 else ""
 
+    def knows(self, label: str) -> bool:
+        """Whether training may have had this label."""
+        if self.kind == "number":
+            return math.isfinite(_parsed(label))
+        return all(name in self.labels for name in (_several(label) if self.kind == "several" else [label]))
+
     def _no_target(self) -> Any:
         return np.zeros(len(self.labels), dtype=np.float32) if self.kind == "several" else 0
 
@@ -229,13 +235,17 @@ def _several(label: str) -> list[str]:
 
 
 def _number(example: Example) -> float:
-    try:
-        number = float(example.label)
-    except ValueError:
-        number = math.nan
+    number = _parsed(example.label)
     if not math.isfinite(number):
         raise UserError(f"{example.where}: {example.label!r} is not a number")
     return number
+
+
+def _parsed(label: str) -> float:
+    try:
+        return float(label)
+    except ValueError:
+        return math.nan
 
 
 def _balanced(rows: Sequence[Row], classes: int, kind: str) -> Tensor:
